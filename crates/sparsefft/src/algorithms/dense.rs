@@ -1,0 +1,81 @@
+//! The dense FFT and its largest outputs.
+//!
+//! When: short signals, spectra that are not sparse, and as the last resort of every retry.
+//! Cost: reads all n samples, n log n operations, one buffer of n values.
+//! With k unknown, outputs count as coefficients when they stand above the noise floor, which is
+//! the median power of all outputs, with the false-alarm probability that was asked for.
+
+use super::{Answer, Run};
+use crate::certificate::{Certificate, Verdict};
+use crate::dense::{forward, try_zeroed};
+use crate::plan::keep_largest;
+use crate::problem::{Algorithm, Noise};
+use crate::spectrum::Peak;
+use crate::stages::Stage;
+use crate::{Complex, Error};
+
+/// Runs the dense transform; `reason` says why it replaces another algorithm.
+pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, Error> {
+    let problem = &run.plan.problem;
+    let n = problem.n;
+    let mut x = try_zeroed(n)?;
+    run.signal.read_range(0, &mut x)?;
+    run.samples_read += n;
+    run.clock.lap(Stage::Permute);
+    if let Some(t) = x.iter().position(|v| !(v.re.is_finite() && v.im.is_finite())) {
+        return Err(non_finite(t as u64, x[t]));
+    }
+    let energy: f64 = x.iter().map(|v| v.norm_sqr()).sum();
+    forward(&mut x);
+    let total: f64 = x.iter().map(|v| v.norm_sqr()).sum();
+    if !(energy.is_finite() && total.is_finite()) {
+        return Err(Error::Overflow { limit: (f64::MAX / n as f64).sqrt() / n as f64 });
+    }
+    run.clock.lap(Stage::Dense);
+
+    // Rounding of the transform leaves about ε√log n of the energy spread over the outputs; what
+    // lies below a generous multiple of it is zero.
+    let log = (n.max(2) as f64).log2();
+    let rounding = (16.0 * f64::EPSILON).powi(2) * log * energy;
+    let mut threshold = rounding;
+    let mut noise_power = 0.0;
+    if problem.noise != Noise::Exact && n >= 64 {
+        // E|X|² of white noise is its median over ln 2.
+        let mut powers: Vec<f64> = x.iter().map(|v| v.norm_sqr()).collect();
+        let middle = powers.len() / 2;
+        let median = *powers.select_nth_unstable_by(middle, f64::total_cmp).1;
+        noise_power = median / std::f64::consts::LN_2;
+        if problem.k().is_none() {
+            threshold = threshold.max(noise_power * (n as f64 / problem.failure).ln());
+        }
+    }
+    let mut peaks: Vec<Peak> = x
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| v.norm_sqr() > threshold)
+        .map(|(f, &value)| Peak { index: f as u64, value })
+        .collect();
+    if let Some(k) = problem.k() {
+        keep_largest(&mut peaks, k);
+    }
+    let kept: f64 = peaks.iter().map(|p| p.value.norm_sqr()).sum();
+    run.clock.lap(Stage::Locate);
+
+    let certificate = Certificate {
+        verdict: Verdict::Dense,
+        reason,
+        bins_tested: n,
+        bins_unexplained: 0,
+        residual_energy: if total > 0.0 { (1.0 - kept / total).max(0.0) } else { 0.0 },
+        noise_floor: (noise_power / n as f64).sqrt(),
+        detection_limit: threshold.sqrt() / n as f64,
+        failure_probability: if problem.k().is_some() { 0.0 } else { problem.failure },
+        attempts: 1,
+    };
+    Ok(Answer { algorithm: Algorithm::Dense, peaks, certificate })
+}
+
+/// The error for a sample that is not a number.
+pub(crate) fn non_finite(index: u64, value: Complex<f64>) -> Error {
+    Error::NonFinite { index, value: value.to_string() }
+}

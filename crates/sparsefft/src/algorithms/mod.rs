@@ -1,0 +1,94 @@
+//! The algorithms, one file each, and the table that registers them.
+
+mod dense;
+
+use crate::Error;
+use crate::certificate::Certificate;
+use crate::plan::{Method, Prepared, Workspace};
+use crate::problem::Algorithm;
+use crate::samples::Samples;
+use crate::spectrum::Peak;
+use crate::stages::Stage;
+use std::time::{Duration, Instant};
+
+/// One running transform: the plan, the signal, the buffers, and what has been spent.
+pub(crate) struct Run<'a> {
+    pub(crate) plan: &'a Prepared,
+    pub(crate) signal: &'a dyn Samples,
+    #[allow(dead_code)]
+    pub(crate) workspace: &'a mut Workspace,
+    pub(crate) clock: Clock,
+    pub(crate) samples_read: u64,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        plan: &'a Prepared,
+        signal: &'a dyn Samples,
+        workspace: &'a mut Workspace,
+    ) -> Self {
+        Run { plan, signal, workspace, clock: Clock::start(), samples_read: 0 }
+    }
+}
+
+/// What an algorithm found; values are X\[f\].
+pub(crate) struct Answer {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) peaks: Vec<Peak>,
+    pub(crate) certificate: Certificate,
+}
+
+/// Adds up time per stage.
+pub(crate) struct Clock {
+    last: Instant,
+    spent: [Duration; Clock::STAGES],
+}
+
+impl Clock {
+    const STAGES: usize = Stage::Dense as usize + 1;
+    const ORDER: [Stage; Clock::STAGES] = [
+        Stage::Permute,
+        Stage::Window,
+        Stage::Fold,
+        Stage::BucketFft,
+        Stage::Locate,
+        Stage::Estimate,
+        Stage::Peel,
+        Stage::Certify,
+        Stage::Dense,
+    ];
+
+    fn start() -> Self {
+        Clock { last: Instant::now(), spent: [Duration::ZERO; Clock::STAGES] }
+    }
+
+    /// Charges the time since the last lap to a stage.
+    pub(crate) fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        self.spent[stage as usize] += now - self.last;
+        self.last = now;
+    }
+
+    /// Time per stage that ran.
+    pub(crate) fn stages(&self) -> Vec<(Stage, Duration)> {
+        Self::ORDER
+            .into_iter()
+            .zip(self.spent)
+            .filter(|(_, spent)| *spent > Duration::ZERO)
+            .collect()
+    }
+}
+
+/// Runs the planned method.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
+    match &run.plan.recipe.method {
+        Method::Dense => dense::run(run, None),
+    }
+}
+
+/// The samples that the planned method reads first.
+pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
+    match &plan.recipe.method {
+        Method::Dense => Box::new(0..plan.problem.n),
+    }
+}

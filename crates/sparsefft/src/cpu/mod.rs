@@ -1,0 +1,4 @@
+//! What the processor does best: branch-free mathematics and the one place where its width is
+//! chosen.
+
+pub(crate) mod math;

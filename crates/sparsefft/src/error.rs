@@ -1,0 +1,102 @@
+//! Errors: what was wrong, with the value, and what would be right.
+//!
+//! An `Err` means that no output was written. Doubt about the quality of an answer is not an
+//! error; it is in the [`Certificate`](crate::Certificate).
+
+/// What can go wrong while planning or transforming.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The signal length was zero.
+    #[error("the signal length n is 0; it must be at least 1")]
+    ZeroLength,
+    /// The length is larger than indices and exact phases allow.
+    #[error("the signal length n = {n} is too large; at most {max} samples are supported")]
+    LengthTooLarge {
+        /// The length that was asked for.
+        n: u64,
+        /// The largest supported length.
+        max: u64,
+    },
+    /// More coefficients were asked for than exist.
+    #[error("the sparsity k = {k} exceeds the signal length n = {n}; k must be between 0 and n")]
+    SparsityTooLarge {
+        /// The sparsity that was asked for.
+        k: u64,
+        /// The signal length.
+        n: u64,
+    },
+    /// An option has a value outside its range.
+    #[error("{name} = {value} is out of range; allowed: {allowed}")]
+    InvalidOption {
+        /// The option's name.
+        name: &'static str,
+        /// The value that was given.
+        value: f64,
+        /// The allowed range, in words.
+        allowed: &'static str,
+    },
+    /// The signal's length differs from the length that was planned.
+    #[error("the signal has {got} samples but the plan is for n = {expected}")]
+    LengthMismatch {
+        /// The planned length.
+        expected: u64,
+        /// The length of the signal.
+        got: u64,
+    },
+    /// A sample that was read is NaN or infinite.
+    #[error("sample {index} is {value}; every sample that is read must be finite")]
+    NonFinite {
+        /// Position of the sample.
+        index: u64,
+        /// The sample, as text (`NaN+1i`).
+        value: String,
+    },
+    /// The samples are finite but their sums are not.
+    #[error(
+        "the samples are so large that their sums overflow; scale the signal so that every |x| is below {limit:e}"
+    )]
+    Overflow {
+        /// A magnitude that is always safe.
+        limit: f64,
+    },
+    /// A sample source returned another number of samples than it was asked for.
+    #[error("the sample source returned {got} samples where {expected} were asked for")]
+    WrongSampleCount {
+        /// How many were asked for.
+        expected: usize,
+        /// How many came back.
+        got: usize,
+    },
+    /// A sample source failed (a file, a device, a remote store).
+    #[error("reading the samples failed: {0}")]
+    Source(String),
+    /// A buffer of this size cannot be had.
+    #[error(
+        "a dense transform of n = {n} samples needs {bytes} bytes of memory, which could not be allocated"
+    )]
+    OutOfMemory {
+        /// Transform length.
+        n: u64,
+        /// Bytes asked for.
+        bytes: u128,
+    },
+    /// The named algorithm cannot run for this problem.
+    #[error("the algorithm '{algorithm}' cannot run here: {reason}")]
+    Unsupported {
+        /// Name of the algorithm.
+        algorithm: &'static str,
+        /// Why, and what would work.
+        reason: String,
+    },
+    /// A range of samples lies outside the signal.
+    #[error("the range {start}..{end} lies outside the signal of {n} samples")]
+    RangeOutside {
+        /// First index of the range.
+        start: u64,
+        /// One past its last index.
+        end: u64,
+        /// Signal length.
+        n: u64,
+    },
+}

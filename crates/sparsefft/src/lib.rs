@@ -1,0 +1,71 @@
+//! Sparse FFT: the few large Fourier coefficients of a huge signal, in far less time than reading
+//! the signal once, with a certificate on every answer.
+//!
+//! ```
+//! use num_complex::Complex;
+//! use sparsefft::{Plan, Problem, transform};
+//!
+//! // A signal of 2^18 samples with two tones.
+//! let n = 1u64 << 18;
+//! let tone = |f: u64, t: u64| Complex::cis(std::f64::consts::TAU * ((f * t) % n) as f64 / n as f64);
+//! let signal: Vec<_> = (0..n).map(|t| tone(1234, t) + 0.5 * tone(98765, t)).collect();
+//!
+//! let spectrum = transform(&signal, 2)?; // the one-liner
+//!
+//! let plan = Plan::new(Problem::new(n).sparsity(2))?; // planned once, used often
+//! let spectrum = plan.transform(&signal)?;
+//! for peak in spectrum.peaks() {
+//!     println!("{} {}", peak.index, peak.value);
+//! }
+//! println!("{plan}\n{}", spectrum.certificate());
+//! assert_eq!(spectrum.peaks()[0].index, 1234);
+//! assert!(spectrum.certificate().is_certified());
+//! # Ok::<(), sparsefft::Error>(())
+//! ```
+//!
+//! # Conventions
+//! - X\[f\] = Σ x\[t\] e^{-2πi ft/n}, unnormalised, as numpy.fft and RustFFT have it; see [`Norm`].
+//!   Indices run from 0 to n-1 in 64 bits; [`Peak`] converts to signed bins and Hz.
+//! - k counts coefficients of the DFT: a real tone away from 0 and n/2 has two.
+//! - Samples may be real or complex, f32, f64 or integers ([`Samples`]); the arithmetic is f64.
+//! - One seed decides all random choices and stands in the report. The same seed and input give
+//!   the same answer, whatever the number of threads.
+//! - Results are sorted by index; [`Spectrum::top`] sorts by magnitude.
+//!
+//! # The promise
+//! An answer is right, or its certificate says that it may not be. With [`Noise`] unknown the
+//! first bins decide how much noise there is; a certified answer then holds every coefficient
+//! above [`Certificate::detection_limit`]. If the signal is not sparse, or a dense FFT is cheaper,
+//! a dense FFT is run and the verdict says so.
+//!
+//! The library never prints, never panics on input, and has no global state.
+#![warn(missing_docs)]
+
+mod algorithms;
+mod certificate;
+mod cpu;
+mod dense;
+mod error;
+mod plan;
+mod problem;
+mod samples;
+mod spectrum;
+mod stages;
+
+pub use certificate::{Certificate, Verdict};
+pub use error::Error;
+pub use num_complex::Complex;
+pub use plan::{Estimate, Method, Plan, Recipe, Workspace};
+pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
+pub use samples::{FromFn, Iq, Line, Samples, Scalar, Strided, from_fn, iq};
+pub use spectrum::{Norm, Peak, Report, Spectrum};
+pub use stages::Stage;
+
+/// The k largest Fourier coefficients of a signal.
+///
+/// # Errors
+/// [`Error::ZeroLength`] for an empty signal, [`Error::SparsityTooLarge`] for k > n,
+/// [`Error::NonFinite`] for NaN or infinite samples among those read, and what the source meets.
+pub fn transform<S: Samples + ?Sized>(signal: &S, k: u64) -> Result<Spectrum, Error> {
+    Plan::new(Problem::new(signal.len()).sparsity(k))?.transform(signal)
+}

@@ -1,0 +1,263 @@
+//! What is asked: length, sparsity, noise, accuracy. No buffers, no choices of method.
+
+use crate::Error;
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest signal that indices, phases and cost estimates are exact for.
+pub const MAX_LEN: u64 = 1 << 52;
+
+/// How many large coefficients the signal is expected to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sparsity {
+    /// The k largest coefficients are wanted.
+    Known(u64),
+    /// Find out how many there are.
+    Unknown,
+}
+
+/// What is known about the noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Noise {
+    /// None: the spectrum is zero outside its k coefficients, up to rounding.
+    Exact,
+    /// White noise; the weakest wanted coefficient has this signal-to-noise ratio in decibels,
+    /// |a|²/σ² with a = X\[f\]/n the amplitude and σ² the power of the noise in one sample.
+    Snr(f64),
+    /// Nothing is known: the bins tell.
+    Unknown,
+}
+
+/// An algorithm, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// The cheapest one that can be certified.
+    Auto,
+    /// Exactly sparse signals (the sFFT v3 class).
+    Exact,
+    /// Noisy signals (the sFFT v4 class).
+    Robust,
+    /// Voting over flat-window hashes (sFFT v1).
+    Vote,
+    /// Voting restricted by an aliasing comb (sFFT v2).
+    CombVote,
+    /// The dense FFT and its k largest outputs.
+    Dense,
+}
+
+impl Algorithm {
+    /// Every algorithm that can be asked for by name, `auto` first.
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::Auto,
+        Algorithm::Exact,
+        Algorithm::Robust,
+        Algorithm::Vote,
+        Algorithm::CombVote,
+        Algorithm::Dense,
+    ];
+
+    /// The name used on every surface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Auto => "auto",
+            Algorithm::Exact => "exact",
+            Algorithm::Robust => "robust",
+            Algorithm::Vote => "vote",
+            Algorithm::CombVote => "comb-vote",
+            Algorithm::Dense => "dense",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        Algorithm::ALL.into_iter().find(|a| a.name() == s).ok_or_else(|| {
+            format!("unknown algorithm '{s}'; one of auto, exact, robust, vote, comb-vote, dense")
+        })
+    }
+}
+
+/// A taper that multiplies the signal before it is transformed.
+///
+/// The transform is then that of w\[t\]·x\[t\], exactly as with a dense FFT of the tapered signal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Taper {
+    /// The plain DFT.
+    None,
+    /// Periodic Hann: w\[t\] = (1 - cos 2πt/n)/2.
+    Hann,
+    /// Periodic Blackman.
+    Blackman,
+    /// Kaiser with shape β.
+    Kaiser(f64),
+}
+
+/// What to do when the sparse path cannot be certified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallback {
+    /// Run a dense FFT if the signal has at most [`Fallback::DENSE_LIMIT`] samples, else answer
+    /// `uncertified`.
+    Auto,
+    /// Always run a dense FFT, whatever its size.
+    Dense,
+    /// Never read the whole signal; answer `uncertified`.
+    Never,
+}
+
+impl Fallback {
+    /// Longest signal that [`Fallback::Auto`] reads whole: 2^27 samples, 4 GiB of buffers.
+    pub const DENSE_LIMIT: u64 = 1 << 27;
+
+    /// Whether a dense transform of n samples is allowed.
+    pub fn allows(self, n: u64) -> bool {
+        match self {
+            Fallback::Auto => n <= Self::DENSE_LIMIT,
+            Fallback::Dense => true,
+            Fallback::Never => false,
+        }
+    }
+}
+
+/// What is asked of a transform. Built with defaults that need no tuning.
+///
+/// ```
+/// use sparsefft::{Noise, Plan, Problem};
+/// let problem = Problem::new(1 << 20).sparsity(50).noise(Noise::Snr(20.0)).seed(7);
+/// println!("{}", Plan::new(problem)?);
+/// # Ok::<(), sparsefft::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    pub(crate) n: u64,
+    pub(crate) sparsity: Sparsity,
+    pub(crate) noise: Noise,
+    pub(crate) tolerance: f64,
+    pub(crate) failure: f64,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) taper: Taper,
+    pub(crate) fallback: Fallback,
+    pub(crate) seed: u64,
+}
+
+impl Problem {
+    /// A transform of n samples; sparsity and noise unknown.
+    pub fn new(n: u64) -> Self {
+        Problem {
+            n,
+            sparsity: Sparsity::Unknown,
+            noise: Noise::Unknown,
+            tolerance: 1e-6,
+            failure: 1e-6,
+            algorithm: Algorithm::Auto,
+            taper: Taper::None,
+            fallback: Fallback::Auto,
+            seed: 0,
+        }
+    }
+
+    /// The k largest coefficients are wanted.
+    pub fn sparsity(mut self, k: u64) -> Self {
+        self.sparsity = Sparsity::Known(k);
+        self
+    }
+
+    /// The number of coefficients is to be found out (the default).
+    pub fn unknown_sparsity(mut self) -> Self {
+        self.sparsity = Sparsity::Unknown;
+        self
+    }
+
+    /// What is known about the noise (default: nothing).
+    pub fn noise(mut self, noise: Noise) -> Self {
+        self.noise = noise;
+        self
+    }
+
+    /// Relative L2 residual below which the signal counts as explained although fewer than the k
+    /// coefficients asked for were found (default 1e-6).
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Accepted probability that one transform reports noise as a coefficient (default 1e-6).
+    pub fn failure_probability(mut self, p: f64) -> Self {
+        self.failure = p;
+        self
+    }
+
+    /// Run this algorithm (default: choose).
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Taper the signal before the transform (default: none).
+    pub fn taper(mut self, taper: Taper) -> Self {
+        self.taper = taper;
+        self
+    }
+
+    /// What to do when the sparse path cannot be certified (default: [`Fallback::Auto`]).
+    pub fn fallback(mut self, fallback: Fallback) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Seed of all random choices (default 0). Same seed and input, same answer.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Signal length.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Number of coefficients asked for, if any was given.
+    pub fn k(&self) -> Option<u64> {
+        match self.sparsity {
+            Sparsity::Known(k) => Some(k),
+            Sparsity::Unknown => None,
+        }
+    }
+
+    /// Checks every value.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        if self.n == 0 {
+            return Err(Error::ZeroLength);
+        }
+        if self.n > MAX_LEN {
+            return Err(Error::LengthTooLarge { n: self.n, max: MAX_LEN });
+        }
+        if let Sparsity::Known(k) = self.sparsity
+            && k > self.n
+        {
+            return Err(Error::SparsityTooLarge { k, n: self.n });
+        }
+        let range = |name, value: f64, lo: f64, hi: f64, allowed| {
+            if value >= lo && value <= hi {
+                Ok(())
+            } else {
+                Err(Error::InvalidOption { name, value, allowed })
+            }
+        };
+        if let Noise::Snr(db) = self.noise {
+            range("snr", db, -100.0, 400.0, "-100 to 400 dB")?;
+        }
+        range("tolerance", self.tolerance, 0.0, 1.0, "0 to 1")?;
+        range("failure probability", self.failure, 1e-15, 0.5, "1e-15 to 0.5")?;
+        if let Taper::Kaiser(beta) = self.taper {
+            range("kaiser beta", beta, 0.0, 500.0, "0 to 500")?;
+        }
+        Ok(())
+    }
+}

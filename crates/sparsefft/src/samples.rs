@@ -1,0 +1,424 @@
+//! Access to the signal: random reads in batches, and nothing else.
+//!
+//! Every stage asks for samples through [`Samples::read_lines`]: lines of four consecutive
+//! samples whose starts form an arithmetic progression mod n. Four neighbours share a cache line,
+//! so four time shifts cost the memory access of one. Sources that only know single samples
+//! implement [`Samples::read`]; the rest follows.
+
+use crate::Error;
+use num_complex::Complex;
+use std::ops::Range;
+
+/// Four consecutive samples, split into real and imaginary parts: lane τ holds x\[i + τ\].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(C, align(64))]
+pub struct Line {
+    /// Real parts.
+    pub re: [f64; 4],
+    /// Imaginary parts.
+    pub im: [f64; 4],
+}
+
+impl Line {
+    /// All zero.
+    pub const ZERO: Line = Line { re: [0.0; 4], im: [0.0; 4] };
+
+    /// Lane τ as a complex number.
+    pub fn lane(&self, tau: usize) -> Complex<f64> {
+        Complex::new(self.re[tau], self.im[tau])
+    }
+
+    /// Sets lane τ.
+    pub fn set_lane(&mut self, tau: usize, value: Complex<f64>) {
+        self.re[tau] = value.re;
+        self.im[tau] = value.im;
+    }
+}
+
+/// Index of the j-th member of the progression start + j·step mod n, without overflow.
+pub(crate) fn progression(start: u64, step: u64, j: u64, n: u64) -> u64 {
+    ((start as u128 + step as u128 * j as u128) % n as u128) as u64
+}
+
+/// A signal that can be read at any index.
+///
+/// Slices and vectors of `f32`, `f64`, `i8`, `u8`, `i16`, `u16`, `i32` and of `Complex` of these
+/// implement it; [`iq`], [`Strided`] and [`from_fn`] cover interleaved data, views and sources
+/// that are computed or fetched. Integers are taken at face value.
+pub trait Samples: Sync {
+    /// Number of samples n.
+    fn len(&self) -> u64;
+
+    /// Whether there are no samples.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all imaginary parts are zero by type. Spectra of such signals come out conjugate
+    /// symmetric to the last bit.
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
+    /// slices have the same length.
+    ///
+    /// # Errors
+    /// Whatever the source meets; the transform then ends with that error.
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error>;
+
+    /// Writes to lane τ of `out[j]` the sample x\[(start + j·step + τ) mod n\].
+    ///
+    /// # Errors
+    /// As [`read`](Samples::read).
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        // Batches bound the index buffer while leaving a remote source enough to coalesce.
+        const BATCH: usize = 4096;
+        let n = self.len();
+        let mut indices = Vec::with_capacity(4 * out.len().min(BATCH));
+        let mut values = vec![Complex::ZERO; 4 * out.len().min(BATCH)];
+        let mut first = start % n;
+        for chunk in out.chunks_mut(BATCH) {
+            indices.clear();
+            for _ in 0..chunk.len() {
+                indices.extend((0..4).map(|tau| (first + tau) % n));
+                first = (first + step) % n;
+            }
+            self.read(&indices, &mut values[..indices.len()])?;
+            for (line, four) in chunk.iter_mut().zip(values.chunks_exact(4)) {
+                for (tau, &v) in four.iter().enumerate() {
+                    line.set_lane(tau, v);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes x\[start + i\] to `out[i]`; the range lies inside the signal.
+    ///
+    /// # Errors
+    /// As [`read`](Samples::read).
+    fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+        const BATCH: usize = 1 << 16;
+        let mut indices = Vec::with_capacity(out.len().min(BATCH));
+        let mut at = start;
+        for chunk in out.chunks_mut(BATCH) {
+            indices.clear();
+            indices.extend(at..at + chunk.len() as u64);
+            self.read(&indices, chunk)?;
+            at += chunk.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A number that can stand in a signal.
+pub trait Scalar: Copy + Send + Sync {
+    /// Whether the imaginary part is zero by type.
+    const REAL: bool;
+    /// The number as a complex one.
+    fn complex(self) -> Complex<f64>;
+}
+
+macro_rules! scalars {
+    ($($t:ty),*) => {$(
+        impl Scalar for $t {
+            const REAL: bool = true;
+            #[inline]
+            fn complex(self) -> Complex<f64> {
+                Complex::new(self as f64, 0.0)
+            }
+        }
+        impl Scalar for Complex<$t> {
+            const REAL: bool = false;
+            #[inline]
+            fn complex(self) -> Complex<f64> {
+                Complex::new(self.re as f64, self.im as f64)
+            }
+        }
+    )*};
+}
+scalars!(f32, f64, i8, u8, i16, u16, i32);
+
+/// Reads lines from anything that can be indexed cheaply: `at` is called only below n.
+#[inline(always)] // monomorphised into each source so that the loads are plain instructions
+fn lines_from(n: u64, start: u64, step: u64, out: &mut [Line], at: impl Fn(usize) -> Complex<f64>) {
+    let (n, step) = (n as usize, (step % n) as usize);
+    let mut first = start as usize % n;
+    for line in out {
+        if first + 4 <= n {
+            for tau in 0..4 {
+                let v = at(first + tau);
+                line.re[tau] = v.re;
+                line.im[tau] = v.im;
+            }
+        } else {
+            for tau in 0..4 {
+                line.set_lane(tau, at((first + tau) % n));
+            }
+        }
+        first += step;
+        if first >= n {
+            first -= n;
+        }
+    }
+}
+
+impl<T: Scalar> Samples for [T] {
+    fn len(&self) -> u64 {
+        <[T]>::len(self) as u64
+    }
+    fn is_real(&self) -> bool {
+        T::REAL
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, &i) in out.iter_mut().zip(indices) {
+            *o = self[i as usize].complex();
+        }
+        Ok(())
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        let n = Samples::len(self);
+        lines_from(n, start, step, out, |i| self[i].complex());
+        Ok(())
+    }
+    fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+        let source = &self[start as usize..start as usize + out.len()];
+        for (o, &v) in out.iter_mut().zip(source) {
+            *o = v.complex();
+        }
+        Ok(())
+    }
+}
+
+/// Implements [`Samples`] by handing every call to an inner source.
+macro_rules! forward_samples {
+    ($self:ident => $inner:expr) => {
+        fn len(&$self) -> u64 { Samples::len($inner) }
+        fn is_real(&$self) -> bool { Samples::is_real($inner) }
+        fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+            Samples::read($inner, indices, out)
+        }
+        fn read_lines(&$self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+            Samples::read_lines($inner, start, step, out)
+        }
+        fn read_range(&$self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+            Samples::read_range($inner, start, out)
+        }
+    };
+}
+
+impl<T: Scalar> Samples for Vec<T> {
+    forward_samples!(self => self.as_slice());
+}
+impl<T: Scalar, const N: usize> Samples for [T; N] {
+    forward_samples!(self => self.as_slice());
+}
+impl<S: Samples + ?Sized> Samples for &S {
+    forward_samples!(self => *self);
+}
+impl<S: Samples + ?Sized> Samples for Box<S> {
+    forward_samples!(self => self.as_ref());
+}
+
+/// Every `stride`-th element of a slice, starting at `offset`: a channel of interleaved data, a
+/// column of a matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct Strided<'a, T> {
+    data: &'a [T],
+    stride: usize,
+    n: usize,
+}
+
+impl<'a, T: Scalar> Strided<'a, T> {
+    /// The elements `data[offset + i·stride]` for every i that fits.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the stride is 0.
+    pub fn new(data: &'a [T], offset: usize, stride: usize) -> Result<Self, Error> {
+        if stride == 0 {
+            return Err(Error::InvalidOption { name: "stride", value: 0.0, allowed: "1 or more" });
+        }
+        let data = data.get(offset..).unwrap_or(&[]);
+        Ok(Strided { data, stride, n: data.len().div_ceil(stride) })
+    }
+}
+
+impl<T: Scalar> Samples for Strided<'_, T> {
+    fn len(&self) -> u64 {
+        self.n as u64
+    }
+    fn is_real(&self) -> bool {
+        T::REAL
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, &i) in out.iter_mut().zip(indices) {
+            *o = self.data[i as usize * self.stride].complex();
+        }
+        Ok(())
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        lines_from(self.len(), start, step, out, |i| self.data[i * self.stride].complex());
+        Ok(())
+    }
+}
+
+/// Interleaved real and imaginary parts (I, Q, I, Q, …) of any real type.
+#[derive(Debug, Clone, Copy)]
+pub struct Iq<'a, T> {
+    data: &'a [T],
+}
+
+/// Views interleaved real and imaginary parts as complex samples.
+///
+/// # Errors
+/// [`Error::Source`] if the number of values is odd.
+pub fn iq<T: Scalar>(data: &[T]) -> Result<Iq<'_, T>, Error> {
+    if !data.len().is_multiple_of(2) {
+        return Err(Error::Source(format!(
+            "interleaved IQ data must hold an even number of values, not {}",
+            data.len()
+        )));
+    }
+    Ok(Iq { data })
+}
+
+impl<T: Scalar> Iq<'_, T> {
+    fn at(&self, i: usize) -> Complex<f64> {
+        Complex::new(self.data[2 * i].complex().re, self.data[2 * i + 1].complex().re)
+    }
+}
+
+impl<T: Scalar> Samples for Iq<'_, T> {
+    fn len(&self) -> u64 {
+        self.data.len() as u64 / 2
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, &i) in out.iter_mut().zip(indices) {
+            *o = self.at(i as usize);
+        }
+        Ok(())
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        lines_from(self.len(), start, step, out, |i| self.at(i));
+        Ok(())
+    }
+}
+
+/// A signal computed or fetched on demand, in batches of indices.
+pub struct FromFn<F> {
+    n: u64,
+    real: bool,
+    f: F,
+}
+
+/// A signal of n samples given by a function of a batch of indices.
+///
+/// ```
+/// use sparsefft::{from_fn, transform};
+/// use num_complex::Complex;
+/// let n = 1u64 << 40; // never stored
+/// let tone = from_fn(n, |indices| {
+///     let phase = |t: u64| std::f64::consts::TAU * (t % 64) as f64 / 64.0;
+///     Ok(indices.iter().map(|&t| Complex::cis(phase(t))).collect())
+/// });
+/// let spectrum = transform(&tone, 1)?;
+/// assert_eq!(spectrum.peaks()[0].index, n / 64);
+/// # Ok::<(), sparsefft::Error>(())
+/// ```
+pub fn from_fn<F>(n: u64, f: F) -> FromFn<F>
+where
+    F: Fn(&[u64]) -> Result<Vec<Complex<f64>>, Error> + Sync,
+{
+    FromFn { n, real: false, f }
+}
+
+impl<F> FromFn<F> {
+    /// Declares that every imaginary part is zero.
+    pub fn real(mut self) -> Self {
+        self.real = true;
+        self
+    }
+}
+
+impl<F> Samples for FromFn<F>
+where
+    F: Fn(&[u64]) -> Result<Vec<Complex<f64>>, Error> + Sync,
+{
+    fn len(&self) -> u64 {
+        self.n
+    }
+    fn is_real(&self) -> bool {
+        self.real
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        let values = (self.f)(indices)?;
+        if values.len() != indices.len() {
+            return Err(Error::WrongSampleCount { expected: indices.len(), got: values.len() });
+        }
+        out.copy_from_slice(&values);
+        Ok(())
+    }
+}
+
+/// Checks that a range lies inside a signal of n samples.
+pub(crate) fn check_range(range: &Range<u64>, n: u64) -> Result<(), Error> {
+    if range.start > range.end || range.end > n {
+        return Err(Error::RangeOutside { start: range.start, end: range.end, n });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(n: usize) -> Vec<Complex<f64>> {
+        (0..n).map(|t| Complex::new(t as f64, -(t as f64))).collect()
+    }
+
+    #[test]
+    fn every_source_reads_the_same_lines() {
+        let x = ramp(37);
+        let flat: Vec<f64> = x.iter().flat_map(|v| [v.re, v.im]).collect();
+        let doubled: Vec<_> = x.iter().flat_map(|&v| [Complex::new(9.0, 9.0), v]).collect();
+        let computed =
+            from_fn(37, |i| Ok(i.iter().map(|&t| Complex::new(t as f64, -(t as f64))).collect()));
+        let sources: [&dyn Samples; 4] =
+            [&x, &iq(&flat).unwrap(), &Strided::new(&doubled, 1, 2).unwrap(), &computed];
+        for s in sources {
+            assert_eq!(s.len(), 37);
+            let mut lines = vec![Line::ZERO; 50];
+            s.read_lines(35, 11, &mut lines).unwrap();
+            for (j, line) in lines.iter().enumerate() {
+                for tau in 0..4 {
+                    let t = (progression(35, 11, j as u64, 37) + tau as u64) % 37;
+                    assert_eq!(line.lane(tau), x[t as usize]);
+                }
+            }
+            let mut range = vec![Complex::ZERO; 5];
+            s.read_range(32, &mut range).unwrap();
+            assert_eq!(range, x[32..]);
+        }
+    }
+
+    #[test]
+    fn integers_are_taken_at_face_value() {
+        let mut out = [Complex::ZERO; 2];
+        [-128i8, 127].read(&[0, 1], &mut out).unwrap();
+        assert_eq!(out.map(|v| v.re), [-128.0, 127.0]);
+        [Complex::new(0u8, 255), Complex::new(7, 8)].read(&[0, 1], &mut out).unwrap();
+        assert_eq!(out[0], Complex::new(0.0, 255.0));
+        assert!([1.5f32].is_real() && ![Complex::new(1i16, 2)].is_real());
+    }
+
+    #[test]
+    fn bad_views_are_refused() {
+        assert!(matches!(Strided::new(&[1.0f64], 0, 0), Err(Error::InvalidOption { .. })));
+        assert_eq!(Strided::new(&[1.0f64], 5, 1).unwrap().len(), 0);
+        assert!(matches!(iq(&[1.0f32; 3]), Err(Error::Source(_))));
+        let short = from_fn(8, |_| Ok(vec![]));
+        let err = short.read(&[0, 1], &mut [Complex::ZERO; 2]).unwrap_err();
+        assert_eq!(err, Error::WrongSampleCount { expected: 2, got: 0 });
+    }
+}

@@ -1,0 +1,57 @@
+//! The stages of every sparse transform, one file each:
+//!
+//! `permute → window → fold → bucket FFT → locate → estimate → peel → certify`
+//!
+//! Each file states the contract of its stage and holds the plain implementation that judges any
+//! faster one.
+
+use std::fmt;
+
+pub(crate) mod number;
+pub mod unity;
+
+/// A stage of the pipeline; the same names appear in plans, reports, tests and benches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// Choosing and reading the samples.
+    Permute,
+    /// Making the window.
+    Window,
+    /// Weighting and summing samples into buckets.
+    Fold,
+    /// The short FFT over the buckets.
+    BucketFft,
+    /// Finding frequencies in the bins.
+    Locate,
+    /// Finding their values.
+    Estimate,
+    /// Subtracting what is known.
+    Peel,
+    /// Testing that nothing is left.
+    Certify,
+    /// The dense FFT.
+    Dense,
+}
+
+impl Stage {
+    /// The name used on every surface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Permute => "permute",
+            Stage::Window => "window",
+            Stage::Fold => "fold",
+            Stage::BucketFft => "bucket-fft",
+            Stage::Locate => "locate",
+            Stage::Estimate => "estimate",
+            Stage::Peel => "peel",
+            Stage::Certify => "certify",
+            Stage::Dense => "dense",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,1 @@
+//! What tests and benches share: signals, oracles, norms, tolerances, seeds.
