@@ -1,0 +1,115 @@
+//! Glue between the kit, which does not know the library, and the library.
+#![allow(dead_code)] // every test binary uses its own part
+
+use sparsefft::{Complex, Error, Noise, Plan, Problem, Samples, Spectrum, Verdict};
+use std::sync::Mutex;
+use testkit::promise::Case;
+use testkit::{Answer, Asked, C64, Lazy, NoiseHint, Source};
+
+/// The question in the library's terms.
+pub fn problem(n: u64, asked: &Asked) -> Problem {
+    let problem = Problem::new(n).noise(match asked.noise {
+        NoiseHint::Exact => Noise::Exact,
+        NoiseHint::Snr(db) => Noise::Snr(db),
+        NoiseHint::Unknown => Noise::Unknown,
+    });
+    match asked.k {
+        Some(k) => problem.sparsity(k),
+        None => problem.unknown_sparsity(),
+    }
+}
+
+/// The answer in the kit's terms.
+pub fn answer(spectrum: &Spectrum) -> Answer {
+    let certificate = spectrum.certificate();
+    Answer {
+        peaks: spectrum.peaks().iter().map(|p| (p.index, p.value)).collect(),
+        certified: certificate.is_certified(),
+        dense: certificate.verdict == Verdict::Dense,
+        detection_limit: certificate.detection_limit,
+        samples_read: spectrum.report().samples_read,
+        attempts: certificate.attempts,
+        elapsed: spectrum.report().elapsed,
+    }
+}
+
+/// A computed signal as samples.
+pub struct Computed<'a>(pub &'a Lazy);
+
+impl Samples for Computed<'_> {
+    fn len(&self) -> u64 {
+        self.0.signal().n
+    }
+    fn is_real(&self) -> bool {
+        self.0.signal().real
+    }
+    fn read(&self, indices: &[u64], out: &mut [C64]) -> Result<(), Error> {
+        for (o, &t) in out.iter_mut().zip(indices) {
+            *o = self.0.at(t);
+        }
+        Ok(())
+    }
+    fn read_range(&self, start: u64, out: &mut [C64]) -> Result<(), Error> {
+        self.0.range(start, out);
+        Ok(())
+    }
+}
+
+/// Hands a source to a function as samples.
+pub fn with_samples<R>(source: &Source, f: impl FnOnce(&dyn Samples) -> R) -> R {
+    match source {
+        Source::Lazy(x) => f(&Computed(x)),
+        Source::C64(x) => f(x),
+        Source::R64(x) => f(x),
+        Source::C32(x) => f(x),
+        Source::R32(x) => f(x),
+        Source::CI8(x) => f(x),
+        Source::RI8(x) => f(x),
+        Source::CU8(x) => f(x),
+        Source::RU8(x) => f(x),
+        Source::CI16(x) => f(x),
+        Source::RI16(x) => f(x),
+        Source::CI32(x) => f(x),
+        Source::RI32(x) => f(x),
+    }
+}
+
+/// Transforms a case of the promise.
+pub fn transform(case: &Case, source: &Source) -> Result<Answer, String> {
+    let plan = Plan::new(problem(case.signal.n, &case.asked).seed(case.seed));
+    let plan = plan.map_err(|e| e.to_string())?;
+    let spectrum = with_samples(source, |x| plan.transform(&x)).map_err(|e| e.to_string())?;
+    Ok(answer(&spectrum))
+}
+
+/// Samples that note what is read.
+pub struct Recorder<S> {
+    inner: S,
+    read: Mutex<Vec<u64>>,
+}
+
+impl<S: Samples> Recorder<S> {
+    /// Records reads of this source.
+    pub fn new(inner: S) -> Self {
+        Recorder { inner, read: Mutex::default() }
+    }
+
+    /// The indices read, in order, with repetition.
+    pub fn indices(&self) -> Vec<u64> {
+        self.read.lock().unwrap().clone()
+    }
+}
+
+impl<S: Samples> Samples for Recorder<S> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+    fn is_real(&self) -> bool {
+        self.inner.is_real()
+    }
+    // Lines and ranges come through here too: their default implementations call `read`.
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        self.read.lock().unwrap().extend_from_slice(indices);
+        self.inner.read(indices, out)
+    }
+}
