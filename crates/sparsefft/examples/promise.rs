@@ -2,14 +2,17 @@
 //!
 //! ```text
 //! cargo run --release --example promise -- [--trials N] [--class NAME]... [--seed S] [--trial I]
+//!                                          [--algorithm NAME] [--never-dense]
 //! ```
 //! One line per class of signals; `--class` takes a name or the first words of it, `--trial`
-//! repeats a single one. Exits with 1 if any answer was wrong and certified, or any transform
+//! repeats a single one. `--never-dense` forbids the dense fallback, behind which a weak sparse
+//! path could hide. Exits with 1 if any answer was wrong and certified, or any transform
 //! failed. Times marked with * include computing the samples on demand.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use sparsefft::{Algorithm, Fallback};
 use std::process::ExitCode;
 use testkit::promise::{self, Tally};
 
@@ -18,10 +21,19 @@ struct Options {
     classes: Vec<String>,
     seed: u64,
     trial: Option<u64>,
+    algorithm: Algorithm,
+    fallback: Fallback,
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { trials: 100, classes: Vec::new(), seed: 1, trial: None };
+    let mut options = Options {
+        trials: 100,
+        classes: Vec::new(),
+        seed: 1,
+        trial: None,
+        algorithm: Algorithm::Auto,
+        fallback: Fallback::Auto,
+    };
     while let Some(flag) = args.next() {
         let mut value = || args.next().ok_or(format!("{flag} needs a value"));
         let number = |v: String| v.parse::<u64>().map_err(|e| format!("{flag} {v}: {e}"));
@@ -30,9 +42,12 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--class" => options.classes.push(value()?),
             "--seed" => options.seed = number(value()?)?,
             "--trial" => options.trial = Some(number(value()?)?),
+            "--algorithm" => options.algorithm = value()?.parse()?,
+            "--never-dense" => options.fallback = Fallback::Never,
             _ => {
                 return Err(format!(
-                    "unknown argument {flag}; known: --trials N, --class NAME, --seed S, --trial I"
+                    "unknown argument {flag}; known: --trials N, --class NAME, --seed S, \
+                     --trial I, --algorithm NAME, --never-dense"
                 ));
             }
         }
@@ -63,10 +78,15 @@ fn main() -> ExitCode {
         Some(trial) => (trial, 1),
         None => (0, options.trials),
     };
+    let mut transform = |case: &_, source: &_| {
+        common::transform_with(case, source, |problem| {
+            problem.algorithm(options.algorithm).fallback(options.fallback)
+        })
+    };
     let mut kept = true;
     println!("{}", Tally::heading());
     for class in &chosen {
-        let tally = promise::run(class, options.seed, first, trials, &mut common::transform);
+        let tally = promise::run(class, options.seed, first, trials, &mut transform);
         println!("{}", tally.line(class.name));
         for complaint in tally.complaints.iter().take(3) {
             eprintln!("  {complaint}");

@@ -76,8 +76,17 @@ pub fn with_samples<R>(source: &Source, f: impl FnOnce(&dyn Samples) -> R) -> R 
 
 /// Transforms a case of the promise.
 pub fn transform(case: &Case, source: &Source) -> Result<Answer, String> {
-    let plan = Plan::new(problem(case.signal.n, &case.asked).seed(case.seed));
-    let plan = plan.map_err(|e| e.to_string())?;
+    transform_with(case, source, |problem| problem)
+}
+
+/// The same with further options.
+pub fn transform_with(
+    case: &Case,
+    source: &Source,
+    options: impl FnOnce(Problem) -> Problem,
+) -> Result<Answer, String> {
+    let problem = options(problem(case.signal.n, &case.asked).seed(case.seed));
+    let plan = Plan::new(problem).map_err(|e| e.to_string())?;
     let spectrum = with_samples(source, |x| plan.transform(&x)).map_err(|e| e.to_string())?;
     Ok(answer(&spectrum))
 }
