@@ -2,9 +2,14 @@
 //!
 //! A bin holds U\[lane\] = Σ a_i p_i\[lane\] + noise with known phasors p_i; the values a solve the
 //! normal equations, with two steps of iterative refinement so that nearly parallel phasors cost
-//! no digits.
+//! no digits. Where frequencies share bins of several hashes, [`polish`] solves for all of them at
+//! once by conjugate gradients on the same equations.
 
 use crate::Complex;
+use crate::samples::Line;
+use crate::stages::hash::{Hash, Reach, tone};
+use crate::stages::peel::Coefficient;
+use crate::stages::unity::Unity;
 
 /// Most frequencies that are fitted in one bin.
 pub(crate) const MAX_FIT: usize = 12;
@@ -71,6 +76,135 @@ pub(crate) fn fit(
     }
     // The energy after the second step; the third changes only rounding.
     Some(energy)
+}
+
+/// One frequency in one hash: where it shows, and its unit tone at every line.
+struct Trace {
+    reach: Reach,
+    lines: Vec<Line>,
+}
+
+/// Improves all amplitudes jointly: minimises Σ_h |residual_h|²/floor_h over the hashes by
+/// conjugate gradients, and leaves the residuals as those of the improved amplitudes.
+///
+/// The residuals must be those of `known` on entry. Columns are scaled to unit norm, so the number
+/// of steps depends on collisions alone: a dozen where tones are apart.
+pub(crate) fn polish(
+    known: &mut [Coefficient],
+    hashes: &mut [&mut Hash],
+    floors: &[f64],
+    unity: Unity,
+    steps: usize,
+) {
+    let weights: Vec<f64> = floors.iter().map(|f| 1.0 / f.max(f64::MIN_POSITIVE)).collect();
+    let best = weights.iter().cloned().fold(0.0, f64::max);
+    let weights: Vec<f64> = weights.iter().map(|w| w / best).collect();
+    let traces: Vec<Vec<Trace>> = hashes
+        .iter()
+        .map(|h| {
+            let trace = |c: &Coefficient| Trace {
+                reach: h.reach(c.f),
+                lines: h.offsets.iter().map(|&d| tone(unity, c.f, c.z, Complex::ONE, d)).collect(),
+            };
+            known.iter().map(trace).collect()
+        })
+        .collect();
+    let norms: Vec<f64> = (0..known.len())
+        .map(|i| {
+            let per_hash = traces.iter().zip(&weights).map(|(t, w)| {
+                let gains: f64 = t[i].reach.iter().map(|(_, g)| g * g).sum();
+                w * gains * 4.0 * t[i].lines.len() as f64
+            });
+            per_hash.sum::<f64>().sqrt()
+        })
+        .collect();
+    // Aᴴ W r, in scaled columns.
+    let adjoint = |residuals: &[&[Line]], sizes: &[usize], out: &mut [Complex<f64>]| {
+        for (i, out) in out.iter_mut().enumerate() {
+            let mut sum = Complex::ZERO;
+            for (h, t) in traces.iter().enumerate() {
+                let t = &t[i];
+                for (j, line) in t.lines.iter().enumerate() {
+                    for (b, gain) in t.reach.iter() {
+                        let r = &residuals[h][j * sizes[h] + b];
+                        sum += weights[h] * gain * inner(line, r);
+                    }
+                }
+            }
+            *out = sum / norms[i];
+        }
+    };
+    let sizes: Vec<usize> = hashes.iter().map(|h| h.buckets).collect();
+    let energy = |v: &[Complex<f64>]| v.iter().map(|v| v.norm_sqr()).sum::<f64>();
+    let mut gradient = vec![Complex::ZERO; known.len()];
+    let views: Vec<&[Line]> = hashes.iter().map(|h| h.residual.as_slice()).collect();
+    adjoint(&views, &sizes, &mut gradient);
+    let mut direction = gradient.clone();
+    let (start, mut size) = (energy(&gradient), energy(&gradient));
+    let mut images: Vec<Vec<Line>> =
+        hashes.iter().map(|h| vec![Line::ZERO; h.residual.len()]).collect();
+    for _ in 0..steps {
+        if size <= 1e-30 * start || size == 0.0 {
+            break;
+        }
+        let mut curvature = 0.0;
+        for (h, image) in images.iter_mut().enumerate() {
+            image.fill(Line::ZERO);
+            for (i, t) in traces[h].iter().enumerate() {
+                let p = direction[i] / norms[i];
+                for (j, line) in t.lines.iter().enumerate() {
+                    for (b, gain) in t.reach.iter() {
+                        accumulate(&mut image[j * sizes[h] + b], line, p * gain);
+                    }
+                }
+            }
+            let all: f64 = image.iter().map(crate::stages::locate::line_energy).sum();
+            curvature += weights[h] * all;
+        }
+        if curvature <= 0.0 {
+            break;
+        }
+        let step = size / curvature;
+        for (i, c) in known.iter_mut().enumerate() {
+            c.a += direction[i] * (step / norms[i]);
+        }
+        for (hash, image) in hashes.iter_mut().zip(&images) {
+            for (r, q) in hash.residual.iter_mut().zip(image) {
+                for tau in 0..4 {
+                    r.re[tau] -= step * q.re[tau];
+                    r.im[tau] -= step * q.im[tau];
+                }
+            }
+        }
+        let views: Vec<&[Line]> = hashes.iter().map(|h| h.residual.as_slice()).collect();
+        adjoint(&views, &sizes, &mut gradient);
+        let next = energy(&gradient);
+        let keep = next / size;
+        for (d, g) in direction.iter_mut().zip(&gradient) {
+            *d = g + *d * keep;
+        }
+        size = next;
+    }
+}
+
+/// Σ_τ conj(a\[τ\])·b\[τ\].
+#[inline]
+fn inner(a: &Line, b: &Line) -> Complex<f64> {
+    let (mut re, mut im) = (0.0, 0.0);
+    for tau in 0..4 {
+        re += a.re[tau] * b.re[tau] + a.im[tau] * b.im[tau];
+        im += a.re[tau] * b.im[tau] - a.im[tau] * b.re[tau];
+    }
+    Complex::new(re, im)
+}
+
+/// to += p·line.
+#[inline]
+fn accumulate(to: &mut Line, line: &Line, p: Complex<f64>) {
+    for tau in 0..4 {
+        to.re[tau] += p.re * line.re[tau] - p.im * line.im[tau];
+        to.im[tau] += p.re * line.im[tau] + p.im * line.re[tau];
+    }
 }
 
 #[cfg(test)]

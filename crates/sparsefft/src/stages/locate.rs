@@ -221,7 +221,7 @@ pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<Vec<u64>> {
         _ => return None,
     };
     // Largest c that this many lines allow.
-    let (mut lo, mut hi) = (1.0f64, 1e6f64);
+    let (mut lo, mut hi) = (6.0f64, 1e6f64);
     for _ in 0..40 {
         let c = (lo * hi).sqrt();
         if rungs(gamma, n, unit, lines, c).is_some() {
@@ -242,10 +242,7 @@ fn rungs(gamma: f64, n: u64, unit: u64, lines: usize, c: f64) -> Option<Vec<u64>
     let mut offsets = vec![0u64];
     for j in 1..lines {
         let phase = c / tau * ((1.0 + 1.0 / j as f64) / (8.0 * gamma)).sqrt();
-        // No farther than needed: the goal may be near.
-        let wanted = (phase / goal).ceil() as u64 + 1;
-        let reach = (((0.5 - phase) / error).floor()).min(1e15) as u64;
-        let d = reach.min(wanted.next_multiple_of(4)) & !3;
+        let d = (((0.5 - phase) / error).min(n as f64 / 2.0)) as u64 & !3;
         if phase >= 0.5 || d < 4 || d <= *offsets.last()? {
             return None;
         }

@@ -52,18 +52,6 @@ pub(crate) fn mul_mod(a: u64, b: u64, n: u64) -> u64 {
     ((a as u128 * b as u128) % n as u128) as u64
 }
 
-/// The inverse of a unit mod n.
-pub(crate) fn inverse_mod(a: u64, n: u64) -> u64 {
-    let (mut r0, mut r1) = (n as i128, (a % n) as i128);
-    let (mut t0, mut t1) = (0i128, 1i128);
-    while r1 != 0 {
-        let q = r0 / r1;
-        (r0, r1) = (r1, r0 - q * r1);
-        (t0, t1) = (t1, t0 - q * t1);
-    }
-    t0.rem_euclid(n as i128) as u64
-}
-
 /// Divisors of n of the form 2^a 3^b 5^c within lo..=hi, in rising order.
 pub(crate) fn smooth_divisors(n: u64, lo: u64, hi: u64) -> Vec<u64> {
     let powers = |p: u64, from: &[u64]| {
