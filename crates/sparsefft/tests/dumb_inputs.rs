@@ -353,7 +353,8 @@ fn not_sparse_at_a_length_that_allows_no_dense_transform() {
     for k in [None, Some(10)] {
         let problem = Problem::new(n).fallback(Fallback::Auto);
         let problem = if let Some(k) = k { problem.sparsity(k) } else { problem };
-        let spectrum = Plan::new(problem).unwrap().transform(&common::Computed(&noise)).unwrap();
+        let spectrum =
+            Plan::new(problem).unwrap().transform(&common::Computed::new(&noise)).unwrap();
         let certificate = spectrum.certificate();
         assert!(spectrum.report().samples_read < 1 << 27);
         if k.is_some() {

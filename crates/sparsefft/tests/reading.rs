@@ -20,7 +20,7 @@ fn an_exact_signal_is_read_where_the_plan_said() {
             // Few tones for the k that was planned: the first pass is enough.
             let tones = generate::random(&mut rng, n, 3);
             let lazy = Signal::new(n, tones).lazy();
-            let recorder = Recorder::new(Computed(&lazy));
+            let recorder = Recorder::new(Computed::new(&lazy));
             let spectrum = plan.transform(&recorder).unwrap();
             let what = format!("{algorithm}, n = {n}: {plan}; {}", spectrum.certificate());
             assert!(spectrum.certificate().is_certified(), "{what}");
@@ -56,7 +56,7 @@ fn an_instrument_that_records_only_what_was_announced_suffices() {
 fn nothing_is_read_twice_on_an_exact_signal() {
     let n = 1u64 << 20;
     let lazy = Signal::new(n, generate::random(&mut Rng::new(603), n, 16)).lazy();
-    let recorder = Recorder::new(Computed(&lazy));
+    let recorder = Recorder::new(Computed::new(&lazy));
     let plan = Plan::new(Problem::new(n).sparsity(16)).unwrap();
     let spectrum = plan.transform(&recorder).unwrap();
     assert!(spectrum.certificate().is_certified());
@@ -113,7 +113,7 @@ fn few_samples_are_read() {
         let n = 1u64 << bits;
         let lazy = Signal::new(n, generate::random(&mut rng, n, 50)).lazy();
         let plan = Plan::new(Problem::new(n).sparsity(50)).unwrap();
-        let spectrum = plan.transform(&Computed(&lazy)).unwrap();
+        let spectrum = plan.transform(&Computed::new(&lazy)).unwrap();
         assert!(spectrum.certificate().is_certified());
         counts.push(spectrum.report().samples_read);
     }

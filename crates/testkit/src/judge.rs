@@ -62,6 +62,8 @@ pub struct Answer {
     pub attempts: u32,
     /// Time of the transform.
     pub elapsed: Duration,
+    /// The indices read, where they were recorded.
+    pub read: Vec<u64>,
 }
 
 /// The four cases. Only the last breaks the promise.
@@ -108,6 +110,10 @@ pub struct Opinion {
     pub max_error: f64,
     /// Rms error of the amplitudes in units of σ/√(samples read); `None` without noise.
     pub noise_ratio: Option<f64>,
+    /// Wrong and certified, but every sample that was read agrees with the answer: what is wrong
+    /// lies in samples that nobody looked at. No method that reads less than the whole signal can
+    /// know; the certificate's words cover signals that are the same everywhere, tones and noise.
+    pub unseen: bool,
     /// The first things that were wrong, in words; empty if right.
     pub why: Vec<String>,
 }
@@ -121,6 +127,7 @@ impl Opinion {
             off: 0,
             max_error: 0.0,
             noise_ratio: None,
+            unseen: false,
             why: Vec::new(),
         }
     }
@@ -158,11 +165,25 @@ pub fn judge(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
     // Noise without tones: "nothing" is right if k is unknown; if k is given, the k largest
     // coefficients of the noise are what was asked for.
     let nothing = signal.tones.is_empty() && signal.sigma > 0.0 && asked.k.is_some_and(|k| k > 0);
-    if signal.sparse && !nothing {
+    let mut opinion = if signal.sparse && !nothing {
         judge_sparse(signal, asked, answer)
     } else {
         judge_dense(signal, &oracle::dense(&signal.samples()), asked, answer)
+    };
+    if opinion.judgement == Judgement::WrongCertified && !answer.read.is_empty() {
+        opinion.unseen = agrees(signal, answer);
     }
+    opinion
+}
+
+/// Whether the answer explains every sample that was read, to rounding.
+fn agrees(signal: &Signal, answer: &Answer) -> bool {
+    let n = signal.n;
+    let tones = answer.peaks.iter().map(|&(f, v)| Tone { f, a: v / n as f64 }).collect();
+    let model = Signal::new(n, tones).lazy();
+    let truth = signal.clone().lazy();
+    let scale = tolerance::EXACT * answer.peaks.iter().map(|p| p.1.norm() / n as f64).sum::<f64>();
+    answer.read.iter().all(|&t| !beyond((truth.at(t) - model.at(t)).norm(), scale))
 }
 
 /// Whether an error exceeds its bound; NaN does.
@@ -342,6 +363,7 @@ mod tests {
             samples_read: 1000,
             attempts: 1,
             elapsed: Duration::ZERO,
+            read: Vec::new(),
         }
     }
 
@@ -432,6 +454,19 @@ mod tests {
     }
 
     #[test]
+    fn only_what_was_not_read_is_excused() {
+        let n = 4096;
+        let tones = generate::random(&mut Rng::new(34), n, 3);
+        let signal = Signal { tones, ..Signal::impulses(n, vec![(77, C64::new(9.0, 0.0))]) };
+        let mut answer = perfect(&signal, None);
+        answer.read = (0..50).collect();
+        let opinion = judge(&signal, &exact(Some(3)), &answer);
+        assert_eq!((opinion.judgement, opinion.unseen), (Judgement::WrongCertified, true));
+        answer.read.push(77);
+        assert!(!judge(&signal, &exact(Some(3)), &answer).unseen);
+    }
+
+    #[test]
     fn what_is_not_sparse_is_judged_by_the_claims() {
         let n = 4096;
         let signal = Signal::off_grid(n, vec![(100.4, C64::ONE)]);
@@ -448,6 +483,7 @@ mod tests {
             samples_read: n,
             attempts: 1,
             elapsed: Duration::ZERO,
+            read: Vec::new(),
         };
         assert!(judge(&signal, &exact(Some(6)), &answer).judgement.is_right());
         // Without k, a detection limit of zero claims that all are there.

@@ -395,6 +395,8 @@ pub struct Tally {
     pub wrong_uncertified: u64,
     /// Wrong and certified: the promise is broken.
     pub wrong_certified: u64,
+    /// Wrong and certified, but in samples that were not read.
+    pub unseen: u64,
     /// The transform returned an error.
     pub errors: u64,
     /// Certified at the first attempt.
@@ -435,60 +437,63 @@ impl Tally {
 
     /// The heading of the table.
     pub fn heading() -> String {
-        format!(
-            "{:<22} {:>6} {:>9} {:>7} {:>7} {:>7} {:>6} {:>8} {:>6} {:>9} {:>11} {:>9} {:>6}",
-            "class",
-            "trials",
-            "right",
-            "right",
-            "wrong",
-            "WRONG",
-            "errors",
-            "first",
-            "dense",
-            "samples",
-            "median",
-            "max",
-            "rms/"
-        ) + &format!(
-            "\n{:<22} {:>6} {:>9} {:>7} {:>7} {:>7} {:>6} {:>8} {:>6} {:>9} {:>11} {:>9} {:>6}",
-            "",
-            "",
-            "certified",
-            "uncert.",
-            "uncert.",
-            "CERT.",
-            "",
-            "attempt",
-            "",
-            "mean",
-            "time",
-            "error",
-            "noise"
-        )
+        const HEAD: [[&str; 14]; 2] = [
+            [
+                "class", "trials", "right", "right", "wrong", "WRONG", "", "", "first", "",
+                "samples", "median", "max", "rms/",
+            ],
+            [
+                "",
+                "",
+                "certified",
+                "uncert.",
+                "uncert.",
+                "CERT.",
+                "unseen",
+                "errors",
+                "attempt",
+                "dense",
+                "mean",
+                "time",
+                "error",
+                "noise",
+            ],
+        ];
+        HEAD.map(row).join("\n")
     }
 
     /// The line of the table.
     pub fn line(&self, name: &str) -> String {
         let trials = self.trials.max(1) as f64;
-        format!(
-            "{:<22} {:>6} {:>9} {:>7} {:>7} {:>7} {:>6} {:>7.2}% {:>6} {:>9.0} {:>10}{} {:>9.1e} {:>6}",
-            name,
-            self.trials,
-            self.right_certified,
-            self.right_uncertified,
-            self.wrong_uncertified,
-            self.wrong_certified,
-            self.errors,
-            100.0 * self.first_attempt as f64 / trials,
-            self.dense,
-            self.samples as f64 / trials,
-            format!("{:.1} µs", self.median().as_secs_f64() * 1e6),
-            if self.lazy { "*" } else { " " },
-            self.max_error,
+        let lazy = if self.lazy { "*" } else { " " };
+        let cells = [
+            name.to_string(),
+            self.trials.to_string(),
+            self.right_certified.to_string(),
+            self.right_uncertified.to_string(),
+            self.wrong_uncertified.to_string(),
+            self.wrong_certified.to_string(),
+            self.unseen.to_string(),
+            self.errors.to_string(),
+            format!("{:.2}%", 100.0 * self.first_attempt as f64 / trials),
+            self.dense.to_string(),
+            format!("{:.0}", self.samples as f64 / trials),
+            format!("{:.1} µs{lazy}", self.median().as_secs_f64() * 1e6),
+            format!("{:.1e}", self.max_error),
             self.mean_noise_ratio().map_or("-".into(), |r| format!("{r:.2}")),
-        )
+        ];
+        row(cells.each_ref().map(String::as_str))
     }
+}
+
+/// Cells in columns: the first to the left, the others to the right.
+fn row(cells: [&str; 14]) -> String {
+    const WIDTHS: [usize; 14] = [22, 6, 9, 7, 7, 6, 6, 6, 8, 6, 8, 12, 8, 5];
+    let mut line = format!("{:<1$}", cells[0], WIDTHS[0]);
+    for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
+        line += &format!(" {cell:>width$}");
+    }
+    line
 }
 
 impl fmt::Display for Case {
@@ -543,6 +548,7 @@ pub fn run(
                 tally.wrong_uncertified += 1;
                 tally.complaints.push(format!("{}: {opinion}", label()));
             }
+            Judgement::WrongCertified if opinion.unseen => tally.unseen += 1,
             Judgement::WrongCertified => {
                 tally.wrong_certified += 1;
                 tally.complaints.insert(0, format!("{}: {opinion}", label()));
@@ -591,6 +597,7 @@ mod tests {
             samples_read: case.signal.n,
             attempts: 1,
             elapsed: Duration::ZERO,
+            read: Vec::new(),
         }
     }
 
