@@ -131,7 +131,10 @@ pub(crate) fn verify_buckets(k: u64) -> usize {
 
 /// The ladder that a known signal-to-noise ratio asks for.
 fn rungs(snr: f64, gain: f64, n: u64, unit: u64) -> Vec<u64> {
-    if snr.is_finite() { ladder(gain * snr, n, unit).unwrap_or_else(|| vec![0]) } else { vec![0] }
+    match snr.is_finite().then(|| ladder(gain * snr, n, unit)).flatten() {
+        Some((offsets, _)) => offsets,
+        None => vec![0],
+    }
 }
 
 /// The smooth divisor of n nearest to `target` that is a proper multiple of `bins`, at most n/8.
