@@ -1,6 +1,10 @@
 //! The algorithms, one file each, and the table that registers them.
 
+mod comb_vote;
 mod dense;
+pub(crate) mod vote;
+
+pub(crate) use dense::non_finite;
 
 use crate::Error;
 use crate::certificate::Certificate;
@@ -15,7 +19,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Prepared,
     pub(crate) signal: &'a dyn Samples,
-    #[allow(dead_code)]
     pub(crate) workspace: &'a mut Workspace,
     pub(crate) clock: Clock,
     pub(crate) samples_read: u64,
@@ -83,6 +86,8 @@ impl Clock {
 pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
     match &run.plan.recipe.method {
         Method::Dense => dense::run(run, None),
+        Method::Vote(recipe) if recipe.comb.is_some() => comb_vote::run(run),
+        Method::Vote(_) => vote::run(run),
     }
 }
 
@@ -90,5 +95,6 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
 pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
     match &plan.recipe.method {
         Method::Dense => Box::new(0..plan.problem.n),
+        Method::Vote(recipe) => vote::sample_indices(plan, recipe),
     }
 }

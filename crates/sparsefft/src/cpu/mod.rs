@@ -2,3 +2,4 @@
 //! chosen.
 
 pub(crate) mod math;
+pub(crate) mod threads;

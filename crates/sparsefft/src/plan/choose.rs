@@ -2,10 +2,26 @@
 
 use super::recipe::{Estimate, Method, Recipe};
 use crate::Error;
+use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Problem};
 
 /// Chooses the recipe for a valid problem.
 pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
+    if let Algorithm::Vote | Algorithm::CombVote = problem.algorithm {
+        let (vote, estimate) = plan_vote(problem, problem.algorithm);
+        let mut estimates = vec![estimate, dense(problem.n)];
+        estimates.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+        return Ok(Recipe {
+            n: problem.n,
+            k: problem.k(),
+            noise: problem.noise,
+            algorithm: problem.algorithm,
+            method: Method::Vote(vote),
+            fallback: problem.fallback,
+            seed: problem.seed,
+            estimates,
+        });
+    }
     Ok(Recipe {
         n: problem.n,
         k: problem.k(),

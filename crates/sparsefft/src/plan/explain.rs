@@ -11,6 +11,7 @@ impl fmt::Display for Recipe {
         }
         match &self.method {
             Method::Dense => write!(f, "dense FFT: read all {} samples", self.n)?,
+            Method::Vote(vote) => vote.explain(f, self.n)?,
         }
         Ok(())
     }

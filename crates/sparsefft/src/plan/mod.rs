@@ -1,10 +1,10 @@
 //! Problem → [`Recipe`] → [`Plan`]: what is asked, how it will be done, and that made ready.
 
-mod choose;
+pub(crate) mod choose;
 mod explain;
 mod recipe;
 
-pub use recipe::{Estimate, Method, Recipe};
+pub use recipe::{CombRecipe, Estimate, FlatKind, Method, Recipe, VoteRecipe};
 
 use crate::algorithms::{self, Answer, Run};
 use crate::problem::Problem;
@@ -32,7 +32,7 @@ pub(crate) struct Prepared {
 /// Buffers of one running transform, reused by the next.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    _private: (),
+    pub(crate) vote: algorithms::vote::Buffers,
 }
 
 impl Plan {

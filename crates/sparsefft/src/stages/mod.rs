@@ -7,7 +7,10 @@
 
 use std::fmt;
 
+pub(crate) mod flat_hash;
+pub(crate) mod flat_window;
 pub(crate) mod number;
+pub(crate) mod tally;
 pub mod unity;
 
 /// A stage of the pipeline; the same names appear in plans, reports, tests and benches.

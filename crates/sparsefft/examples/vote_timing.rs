@@ -1,0 +1,99 @@
+//! Times `vote` and `comb-vote`: medians over runs with a plan that is made once.
+//!
+//! `cargo run --release --example vote_timing [-- RUNS]`; set `RAYON_NUM_THREADS=1` for one core.
+
+use sparsefft::{Algorithm, Complex, Fallback, Plan, Problem};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A portable generator; the library's own is private.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// Complex Gaussian of unit power.
+    fn gauss(&mut self) -> Complex<f64> {
+        let r = (-(1.0 - self.uniform()).ln()).sqrt();
+        Complex::from_polar(r, std::f64::consts::TAU * self.uniform())
+    }
+}
+
+/// k unit tones with random phases, and noise of this power per sample.
+fn signal(n: usize, k: usize, noise: f64, seed: u64) -> (Vec<Complex<f64>>, BTreeSet<u64>) {
+    let mut random = Random(seed);
+    let mut x = vec![Complex::new(0.0, 0.0); n];
+    let mut support = BTreeSet::new();
+    while support.len() < k {
+        let f = random.next() % n as u64;
+        if support.insert(f) {
+            x[f as usize] = Complex::cis(std::f64::consts::TAU * random.uniform());
+        }
+    }
+    rustfft::FftPlanner::new().plan_fft_inverse(n).process(&mut x);
+    if noise > 0.0 {
+        for v in &mut x {
+            *v += random.gauss() * noise.sqrt();
+        }
+    }
+    (x, support)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runs: usize = std::env::args().nth(1).map_or(Ok(11), |a| a.parse())?;
+    println!(
+        "n      k     noise  algorithm  buckets  samples  median ms  first ms  verdict   right  stages (µs)"
+    );
+    for (log, k) in [(20, 50), (22, 50), (24, 50), (22, 1000), (24, 1000)] {
+        for noise in [0.0, 10.0] {
+            let n = 1usize << log;
+            let (x, support) = signal(n, k, noise, 7 + log as u64);
+            for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
+                let problem = Problem::new(n as u64)
+                    .sparsity(k as u64)
+                    .algorithm(algorithm)
+                    .fallback(Fallback::Never);
+                let plan = Plan::new(problem)?;
+                let started = Instant::now();
+                let mut spectrum = plan.transform(&x)?;
+                let first = started.elapsed().as_secs_f64() * 1e3;
+                let mut times = Vec::new();
+                for _ in 0..runs {
+                    let started = Instant::now();
+                    spectrum = plan.transform(&x)?;
+                    times.push(started.elapsed().as_secs_f64() * 1e3);
+                }
+                times.sort_by(f64::total_cmp);
+                let found: BTreeSet<u64> = spectrum.peaks().iter().map(|p| p.index).collect();
+                let sparsefft::Method::Vote(recipe) = &plan.recipe().method else { continue };
+                let stages: Vec<String> = (spectrum.report().stages.iter())
+                    .map(|(stage, time)| format!("{stage} {}", time.as_micros()))
+                    .collect();
+                println!(
+                    "2^{log}  {k:<5} {noise:<5}  {algorithm:<9}  {:<7}  {:<7}  {:<9.3}  {first:<8.2}  {}/{}  {}  {}  [model {:.2}]",
+                    recipe.buckets,
+                    spectrum.report().samples_read,
+                    times[times.len() / 2],
+                    spectrum.certificate().verdict,
+                    spectrum.certificate().attempts,
+                    found == support,
+                    stages.join(" "),
+                    plan.recipe()
+                        .estimates
+                        .iter()
+                        .find(|e| e.algorithm == algorithm)
+                        .map_or(0.0, |e| e.nanoseconds)
+                        * 1e-6,
+                );
+            }
+        }
+    }
+    Ok(())
+}
