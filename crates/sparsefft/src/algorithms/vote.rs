@@ -2,7 +2,7 @@
 //!
 //! Order of steps, with L hashes of B buckets each (stages `flat_hash`, `flat_window`, `tally`):
 //! 1. L random permutations; each hash reads w ≈ 11 B samples.
-//! 2. Every hash keeps its 2k largest buckets; frequencies that 3 of the first 4 and 5 of all 8
+//! 2. Every hash keeps its 2k largest buckets; frequencies that 3 of the first 4 and 6 of all 8
 //!    hashes vote for are candidates.
 //! 3. A candidate's value is the median, of real and imaginary parts apart, of what the L hashes
 //!    show. The k largest enter the model.
@@ -16,8 +16,9 @@
 //!
 //! When: any n that is longer than the window; noise is welcome, white or not.
 //! Cost: L w samples dominate. B balances them against the n/B frequencies per kept bucket that
-//! have to be enumerated. If the answer cannot be certified: once more with more buckets, then the
-//! dense FFT if that is allowed. With k unknown it grows fourfold from 16 instead.
+//! have to be enumerated. If the answer cannot be certified: once more with more buckets and
+//! without a comb, then the dense FFT if that is allowed. With k unknown it grows fourfold from 16
+//! instead.
 
 use super::{Answer, Run, comb_vote, dense};
 use crate::certificate::{Certificate, Verdict};
@@ -115,7 +116,7 @@ impl VoteRecipe {
         let transform = |m: f64| m * (0.7 * m.log2() + 5.0);
         let share = (keep / b).min(1.0);
         // Places to enumerate, false locations after the first vote, and after the second.
-        let (mut enumerate, mut comb_cost) = (1.1, 0.0);
+        let (mut enumerate, mut comb_cost) = (1.4, 0.0);
         let mut allowed = 1.0;
         if let Some(comb) = &self.comb {
             let w = comb.teeth as f64;
@@ -123,12 +124,12 @@ impl VoteRecipe {
             enumerate = 4.0 * allowed;
             comb_cost = comb.combs as f64 * (w * read + transform(w) + 2.0 * w) + 4.0 * w;
         }
-        let enumerated = 2.0 * keep * n / b;
-        let first = 8.0 * n * allowed * share.powi(3);
-        let second = 24.0 * n * allowed * share.powi(5);
+        let enumerated = keep * n / b;
+        let first = 3.0 * n * allowed * share.powi(3);
+        let second = 12.0 * n * allowed * share.powi(6);
         (loops + 1.0) * (self.width as f64 * read + transform(b) + 12.0 * b)
             + enumerated * enumerate
-            + first * 25.0
+            + first * 45.0
             + (k + second) * loops * 45.0
             + k * (loops * 150.0 + 10.0 * INSTANT_COUNT as f64)
             + comb_cost
@@ -172,7 +173,7 @@ fn design(n: u64, k: u64, noise: Noise, with_comb: bool, least_buckets: u64) -> 
         locate_loops: 4,
         votes: 3,
         loops: MAX_LOOPS as u32,
-        confirmations: 5,
+        confirmations: 6,
         keep: 2 * k + 4,
         comb,
         note: None,
@@ -305,8 +306,8 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
         let affordable = !problem.fallback.allows(n) || r.cost(n) < choose::dense(n).nanoseconds;
         r.width <= n && affordable && r.buckets <= 1 << 24
     };
-    let redesign = |k: u64, least: u64| {
-        let mut next = design(n, k, problem.noise, first.comb.is_some(), least);
+    let redesign = |k: u64, with_comb: bool, least: u64| {
+        let mut next = design(n, k, problem.noise, with_comb, least);
         next.window = first.window;
         next.width = flat_window::width(next.window, next.leakage, next.buckets);
         next
@@ -314,7 +315,7 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let grown = problem.k().is_none().then(|| redesign(4 * recipe.k, 0));
+        let grown = problem.k().is_none().then(|| redesign(4 * recipe.k, recipe.comb.is_some(), 0));
         let may_grow = grown.as_ref().is_some_and(|r| 4 * recipe.k <= n / 8 && worth(r));
         let outcome = attempt(run, &recipe, attempts, may_grow)?;
         if let Some(Outcome { answer, .. }) = &outcome
@@ -322,13 +323,16 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
         {
             return Ok(outcome.expect("checked").answer);
         }
+        // Frequencies that cancel in one residue of a comb (an impulse train) cancel at nearly
+        // every offset, so that after a failure the comb is left out.
         let next = match (grown, &outcome) {
-            (Some(next), _) => may_grow.then_some(next),
+            (Some(next), None) => Some(next),
+            (Some(_), Some(_)) => may_grow.then(|| redesign(4 * recipe.k, false, 0)).filter(worth),
             (None, Some(outcome)) if attempts < 2 => {
                 let least = outcome.buckets_needed.max(2 * recipe.buckets);
-                Some(redesign(recipe.k, least)).filter(worth)
+                Some(redesign(recipe.k, false, least)).filter(worth)
             }
-            _ => None,
+            (None, _) => None,
         };
         if let Some(next) = next {
             recipe = next;
@@ -417,7 +421,7 @@ fn attempt(
         for round in 0..ROUNDS {
             let candidates = state.locate(round);
             run.clock.lap(Stage::Locate);
-            let added = state.estimate(candidates);
+            let added = state.estimate(candidates, round);
             run.clock.lap(Stage::Estimate);
             state.peel();
             let explained = state.explained();
@@ -500,13 +504,12 @@ impl State<'_> {
         self.slots.len()
     }
 
-    /// Mean noise energy of a bucket, from the lower quartile (`occupied`) or the median of the
-    /// first hash.
+    /// Mean noise energy of a bucket, from the lower quartile (`occupied`) or the median.
     fn bucket_noise(&mut self, occupied: bool) -> f64 {
         self.energies.clear();
-        // Two hashes are enough of a sample.
+        // Two hashes, or the start of them, are enough of a sample.
         for slot in &self.slots[..2] {
-            self.energies.extend(slot.z.iter().map(|v| v.norm_sqr()));
+            self.energies.extend(slot.z.iter().take(4096).map(|v| v.norm_sqr()));
         }
         noise_from(&mut self.energies, occupied)
     }
@@ -521,20 +524,32 @@ impl State<'_> {
 
     /// Candidates that are not in the model yet.
     fn locate(&mut self, round: usize) -> Vec<u64> {
-        // What is left after a model holds its errors as well; these are no news.
-        let floor = if round == 0 { 0.0 } else { 4.0 * self.noise };
-        let keep = self.recipe.keep as usize;
+        let mut keep = self.recipe.keep as usize;
+        let mut floor = 0.0;
+        if round > 0 {
+            // The noise is known now and limits what is kept; more coefficients than were asked
+            // for may be in the way of the certificate.
+            floor = 4.0 * self.noise;
+            keep = keep.max((self.recipe.buckets as usize / 8).min(8 * keep));
+        }
         let work = self.recipe.loops as u64 * self.recipe.buckets;
         threads::map_mut(&mut self.slots, work, |s| s.kept.cutoff(&s.z, keep, floor));
         let voters = self.slots.iter();
         let voters = voters.map(|s| Voter { permutation: &s.permutation, kept: &s.kept }).collect();
+        let (locate_loops, votes) = (self.recipe.locate_loops as usize, self.recipe.votes as usize);
         let election = Election {
             n: self.n(),
             voters,
-            locate_loops: self.recipe.locate_loops as usize,
-            votes: self.recipe.votes as usize,
+            // One proposer halves the work; what it misses is still there in the next round, when
+            // few buckets are kept.
+            proposers: if round == 0 { 1 } else { locate_loops - votes + 1 },
+            locate_loops,
+            votes,
             confirmations: self.recipe.confirmations as usize,
-            comb: self.recipe.comb.map(|c| (c.teeth, self.residues)),
+            // A comb that shows nothing at all missed the signal (an impulse train).
+            comb: (self.recipe.comb)
+                .map(|c| (c.teeth, self.residues))
+                .filter(|(_, residues)| !residues.is_empty()),
         };
         let mut elected = election.elect();
         if self.real {
@@ -571,7 +586,7 @@ impl State<'_> {
     }
 
     /// Adds the largest significant candidates to the model; whether there were any.
-    fn estimate(&mut self, candidates: Vec<u64>) -> bool {
+    fn estimate(&mut self, candidates: Vec<u64>, round: usize) -> bool {
         if candidates.is_empty() {
             return false;
         }
@@ -595,7 +610,7 @@ impl State<'_> {
             tones
         });
         let mut tones = estimated.concat();
-        let most = (self.recipe.k as usize).max(16);
+        let most = (self.recipe.k as usize).max(16) * if round == 0 { 1 } else { 4 };
         if tones.len() > most {
             let size = |t: &Tone| t.amplitude.norm_sqr();
             tones.select_nth_unstable_by(most - 1, |a, b| {
@@ -631,7 +646,7 @@ impl State<'_> {
                 largest = largest.max(change.norm_sqr());
             }
             self.noise = self.measure();
-            if largest < 0.003 * self.noise {
+            if largest < 0.02 * self.noise {
                 break;
             }
             // A candidate that was none fades while the others take their share.
@@ -690,7 +705,8 @@ fn subtract(slots: &mut [Slot], window: &Flat, tones: &[Tone], changes: &[Comple
 /// Tests an answer against one more hash, with a permutation that took no part in finding it, and
 /// against random samples in time.
 ///
-/// Certified if no bucket of that hash holds more than the answer and noise explain, and
+/// What differs from the answer in a few samples only (an impulse) is beyond any test that does
+/// not read them. Certified if no bucket of that hash holds more than the answer and noise explain, and
 /// - k was asked for, k were found, and the smallest of the k largest stands above the detection
 ///   limit, so that nothing overlooked can belong to them; or
 /// - k is unknown: nothing above the detection limit was overlooked; or

@@ -6,7 +6,7 @@
 //!    arithmetic progression; one addition, one shift and one look-up tell whether that hash votes
 //!    for a frequency as well. Phases are fractions of 2⁶⁴, where mod 1 is the wrap-around.
 //! 3. A frequency with v of l votes is proposed by at least one of the first l - v + 1 hashes, so
-//!    only these are enumerated: there is no array of scores, neither of n nor of candidates.
+//!    at most these are enumerated: there is no array of scores, neither of n nor of candidates.
 //! 4. A comb of W | n teeth that keeps residues R restricts the enumeration to P mod W ∈ σR.
 
 use super::flat_hash::{Permutation, hash, nearest};
@@ -82,7 +82,9 @@ pub(crate) struct Voter<'a> {
 pub(crate) struct Election<'a> {
     pub(crate) n: u64,
     pub(crate) voters: Vec<Voter<'a>>,
-    /// The first so many voters propose.
+    /// Voters that propose. With l - v + 1 none is missed; with one, those that it misses are.
+    pub(crate) proposers: usize,
+    /// The first so many voters decide.
     pub(crate) locate_loops: usize,
     /// Votes needed among these.
     pub(crate) votes: usize,
@@ -105,8 +107,7 @@ impl Election<'_> {
     pub(crate) fn elect(&self) -> Vec<u64> {
         let buckets = self.voters[0].kept.map.len() as u64;
         let per_job = (JOB * buckets / self.n).max(1) as usize;
-        let proposers = 0..=self.locate_loops - self.votes;
-        let jobs: Vec<(usize, &[u32])> = proposers
+        let jobs: Vec<(usize, &[u32])> = (0..self.proposers)
             .flat_map(|e| self.voters[e].kept.list.chunks(per_job).map(move |list| (e, list)))
             .collect();
         let work = jobs.iter().map(|(_, list)| list.len() as u64).sum::<u64>() * (self.n / buckets);
@@ -177,7 +178,7 @@ impl Election<'_> {
                         votes += maps[m][(phase >> shift) as usize];
                     }
                     if votes >= needed {
-                        self.confirm((lo + j) % n, own, elected);
+                        self.confirm((lo + j) % n, own, votes as usize + 1, elected);
                     }
                     next += 1;
                 }
@@ -190,29 +191,32 @@ impl Election<'_> {
                     phases[m] = phases[m].wrapping_add(steps[m]);
                 }
                 if votes >= needed {
-                    self.confirm((lo + j) % n, own, elected);
+                    self.confirm((lo + j) % n, own, votes as usize + 1, elected);
                 }
             }
         }
     }
 
-    /// Elects the frequency at place p if enough of all hashes vote for it.
-    fn confirm(&self, p: u64, own: &Permutation, elected: &mut Vec<u64>) {
+    /// Elects the frequency at place p if, with the votes it has, the hashes that do not locate
+    /// bring it to the number needed.
+    fn confirm(&self, p: u64, own: &Permutation, votes: usize, elected: &mut Vec<u64>) {
         let n = self.n;
         let f = hash(own.inverse, p, n);
         let b = self.voters[0].kept.map.len();
         let scale = b as f64 / n as f64;
-        let mut votes = 0;
-        let mut left = self.voters.len();
-        for voter in &self.voters {
-            let (bucket, _) = nearest(hash(voter.permutation.sigma, f, n), scale, b);
-            votes += voter.kept.map[bucket] as usize;
-            left -= 1;
-            if votes + left < self.confirmations {
+        let mut missing = self.confirmations.saturating_sub(votes);
+        let mut left = self.voters.len() - self.locate_loops;
+        for voter in &self.voters[self.locate_loops..] {
+            if left < missing {
                 return;
             }
+            let (bucket, _) = nearest(hash(voter.permutation.sigma, f, n), scale, b);
+            missing = missing.saturating_sub(voter.kept.map[bucket] as usize);
+            left -= 1;
         }
-        elected.push(f);
+        if missing == 0 {
+            elected.push(f);
+        }
     }
 }
 
@@ -319,6 +323,7 @@ mod tests {
                         .zip(&kept)
                         .map(|(permutation, kept)| Voter { permutation, kept })
                         .collect(),
+                    proposers: locate_loops - votes + 1,
                     locate_loops,
                     votes,
                     confirmations: votes + 1,
