@@ -790,13 +790,15 @@ fn certify(
             problem.k().unwrap_or(0)
         ))
     };
-    let mut buckets_needed = 0;
-    if let Some(w) = weakest
-        && w < detection_limit
-    {
-        let ratio = 1.5 * (detection_limit / w).powi(2);
-        buckets_needed = (recipe.buckets as f64 * ratio.min(1e6)) as u64;
-    }
+    // The noise in a bucket falls with 1/B. Where fewer than k were found, the weakest of them
+    // tells what the others are like.
+    let weakest = weakest.or_else(|| sizes.iter().copied().min_by(f64::total_cmp));
+    let ratio = match weakest {
+        Some(w) if w < detection_limit => 1.5 * (detection_limit / w).powi(2),
+        Some(_) => 1.0,
+        None => 4.0,
+    };
+    let buckets_needed = (recipe.buckets as f64 * ratio.min(1e6)) as u64;
     let certificate = Certificate {
         verdict: if reason.is_none() { Verdict::Certified } else { Verdict::Uncertified },
         reason,
@@ -808,13 +810,8 @@ fn certify(
         failure_probability: problem.failure,
         attempts: attempt,
     };
-    let algorithm = if recipe.comb.is_some() { Algorithm::CombVote } else { Algorithm::Vote };
-    // Asked for the comb but planned without one, it is still that algorithm's answer.
-    let algorithm = if run.plan.recipe.algorithm == Algorithm::CombVote {
-        Algorithm::CombVote
-    } else {
-        algorithm
-    };
+    // Planned or retried without its comb, comb-vote is still the algorithm that answers.
+    let algorithm = run.plan.recipe.algorithm;
     Ok(Outcome { answer: Answer { algorithm, peaks, certificate }, buckets_needed })
 }
 
@@ -840,4 +837,92 @@ pub(crate) fn sample_indices<'a>(
         })
     });
     Box::new(combs.chain(hashes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    /// The k tones of a small test signal.
+    fn signal(n: u64, k: usize) -> (Vec<Complex<f64>>, Vec<(u64, Complex<f64>)>) {
+        let mut rng = Rng::new(5, 1);
+        let unity = Unity::new(n);
+        let mut tones: Vec<_> = (0..k).map(|_| (rng.below(n), unity.root(rng.below(n)))).collect();
+        tones.sort_by_key(|t| t.0);
+        tones.dedup_by_key(|t| t.0);
+        let mut x = vec![Complex::ZERO; n as usize];
+        for &(f, a) in &tones {
+            x[f as usize] = a.conj();
+        }
+        crate::dense::forward(&mut x);
+        (x.iter().map(|v| v.conj()).collect(), tones)
+    }
+
+    #[test]
+    fn both_windows_and_other_loops_give_the_same_answer() {
+        let n = 1 << 17;
+        let (x, tones) = signal(n, 30);
+        for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
+            let problem = Problem::new(n).sparsity(tones.len() as u64).algorithm(algorithm);
+            let plan = Plan::new(problem.clone()).unwrap();
+            for window in [FlatKind::Kaiser, FlatKind::DolphChebyshev] {
+                for (locate_loops, votes, loops, confirmations) in
+                    [(4, 3, 8, 6), (3, 2, 7, 5), (2, 2, 5, 4)]
+                {
+                    let mut recipe = plan.recipe().clone();
+                    let Method::Vote(vote) = &mut recipe.method else { panic!("{plan}") };
+                    vote.window = window;
+                    vote.width = flat_window::width(window, vote.leakage, vote.buckets);
+                    (vote.locate_loops, vote.votes) = (locate_loops, votes);
+                    (vote.loops, vote.confirmations) = (loops, confirmations);
+                    let plan = Plan::from_recipe(problem.clone(), recipe);
+                    let spectrum = plan.transform(&x).unwrap();
+                    assert_eq!(spectrum.certificate().verdict, Verdict::Certified, "{plan}");
+                    assert_eq!(spectrum.peaks().len(), tones.len());
+                    for (p, &(f, a)) in spectrum.peaks().iter().zip(&tones) {
+                        assert_eq!(p.index, f);
+                        assert!((p.value / n as f64 - a).norm() < 1e-7);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bucket_counts_follow_the_problem() {
+        let recipe = |n: u64, k: u64, noise| design(n, k, noise, false, 0);
+        // More coefficients, longer signals and more noise want more buckets.
+        let base = recipe(1 << 22, 50, Noise::Unknown).buckets;
+        assert!(recipe(1 << 22, 1000, Noise::Unknown).buckets > base);
+        assert!(recipe(1 << 30, 50, Noise::Unknown).buckets > base);
+        assert!(recipe(1 << 22, 50, Noise::Snr(-20.0)).buckets > base);
+        assert_eq!(recipe(1 << 22, 50, Noise::Unknown).leakage, 1e-8);
+        assert!(recipe(1 << 22, 50, Noise::Snr(20.0)).leakage > 1e-7);
+        // A comb makes do with fewer, and divides n.
+        let with = design(1 << 22, 50, Noise::Unknown, true, 0);
+        assert!(with.buckets <= base && (1u64 << 22).is_multiple_of(with.comb.unwrap().teeth));
+        assert!(design(1_000_003, 50, Noise::Unknown, true, 0).note.is_some());
+    }
+
+    #[test]
+    fn mirrored_peaks_are_conjugates() {
+        let v = Complex::new(1.0, 2.0);
+        let mut peaks = vec![
+            Peak { index: 0, value: v },
+            Peak { index: 3, value: v },
+            Peak { index: 4, value: v },
+            Peak { index: 7, value: Complex::new(1.5, -1.0) },
+        ];
+        symmetrise(&mut peaks, 10);
+        let expected = [
+            (0, Complex::new(1.0, 0.0)),
+            (3, Complex::new(1.25, 1.5)),
+            (4, v),
+            (6, v.conj()),
+            (7, Complex::new(1.25, -1.5)),
+        ];
+        let got: Vec<_> = peaks.iter().map(|p| (p.index, p.value)).collect();
+        assert_eq!(got, expected);
+    }
 }

@@ -46,6 +46,12 @@ impl Plan {
         Ok(Plan { inner: Arc::new(Prepared { problem, recipe, pool: Mutex::default() }) })
     }
 
+    /// A plan with a recipe of one's own, for tests of what the planner would not choose.
+    #[cfg(test)]
+    pub(crate) fn from_recipe(problem: Problem, recipe: Recipe) -> Self {
+        Plan { inner: Arc::new(Prepared { problem, recipe, pool: Mutex::default() }) }
+    }
+
     /// What was asked.
     pub fn problem(&self) -> &Problem {
         &self.inner.problem
