@@ -107,11 +107,11 @@ impl VoteRecipe {
         let (b, keep, loops) = (self.buckets as f64, self.keep as f64, self.loops as f64);
         // One sample in a random place (measured with examples/vote_timing.rs; 4 KB pages).
         let read = match n as u64 {
-            0..=0x2_0000 => 2.0,
-            0x2_0001..=0x10_0000 => 4.0,
-            0x10_0001..=0x40_0000 => 7.0,
-            0x40_0001..=0x100_0000 => 10.0,
-            _ => 16.0,
+            0..=0x2_0000 => 3.0,
+            0x2_0001..=0x10_0000 => 5.5,
+            0x10_0001..=0x40_0000 => 8.5,
+            0x40_0001..=0x100_0000 => 15.0,
+            _ => 20.0,
         };
         let transform = |m: f64| m * (0.7 * m.log2() + 5.0);
         let share = (keep / b).min(1.0);
@@ -844,8 +844,10 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
 
-    /// The k tones of a small test signal.
-    fn signal(n: u64, k: usize) -> (Vec<Complex<f64>>, Vec<(u64, Complex<f64>)>) {
+    type Tones = Vec<(u64, Complex<f64>)>;
+
+    /// A test signal of about k unit tones, and these.
+    fn signal(n: u64, k: usize) -> (Vec<Complex<f64>>, Tones) {
         let mut rng = Rng::new(5, 1);
         let unity = Unity::new(n);
         let mut tones: Vec<_> = (0..k).map(|_| (rng.below(n), unity.root(rng.below(n)))).collect();
