@@ -2,11 +2,14 @@
 
 mod comb_vote;
 mod dense;
+mod peeling;
+mod taper;
 pub(crate) mod vote;
 
-pub(crate) use dense::non_finite;
-
 use crate::Error;
+pub(crate) use dense::non_finite;
+pub(crate) use taper::Tapered;
+
 use crate::certificate::Certificate;
 use crate::plan::{Method, Prepared, Workspace};
 use crate::problem::Algorithm;
@@ -85,6 +88,7 @@ impl Clock {
 /// Runs the planned method.
 pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
     match &run.plan.recipe.method {
+        Method::Peel(recipe) => peeling::run(run, recipe),
         Method::Dense => dense::run(run, None),
         Method::Vote(recipe) if recipe.comb.is_some() => comb_vote::run(run),
         Method::Vote(_) => vote::run(run),
@@ -94,6 +98,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
 /// The samples that the planned method reads first.
 pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
     match &plan.recipe.method {
+        Method::Peel(recipe) => Box::new(peeling::sample_indices(plan, recipe)),
         Method::Dense => Box::new(0..plan.problem.n),
         Method::Vote(recipe) => vote::sample_indices(plan, recipe),
     }

@@ -23,7 +23,7 @@
 use super::{Answer, Run, comb_vote, dense};
 use crate::certificate::{Certificate, Verdict};
 use crate::cpu::threads;
-use crate::plan::{CombRecipe, Estimate, FlatKind, Method, Prepared, VoteRecipe, choose};
+use crate::plan::{self, CombRecipe, Estimate, FlatKind, Method, Prepared, VoteRecipe};
 use crate::problem::{Algorithm, Noise, Problem};
 use crate::samples::progression;
 use crate::spectrum::Peak;
@@ -56,43 +56,45 @@ const SWEEPS: usize = 8;
 const INSTANT_COUNT: usize = 32;
 
 impl VoteRecipe {
+    /// The steps, one line each.
     pub(crate) fn explain(&self, f: &mut fmt::Formatter<'_>, n: u64) -> fmt::Result {
-        if self.width > n {
-            return write!(
+        let VoteRecipe { buckets, width, loops, votes, locate_loops, confirmations, .. } = self;
+        if *width > n {
+            return writeln!(
                 f,
-                "dense FFT: read all {n} samples (a flat window for {} coefficients would have {} taps)",
-                self.k, self.width
+                "  dense FFT: read all {n} samples; a flat window for {} coefficients would have \
+                 {width} taps",
+                self.k
             );
         }
-        write!(
-            f,
-            "{}: {} hashes of {} samples into {} buckets ({} window, leakage {:.0e}); \
-             locations with {} of {} and {} of {} votes, values by medians",
-            if self.comb.is_some() { "comb-vote" } else { "vote" },
-            self.loops,
-            self.width,
-            self.buckets,
-            match self.window {
-                FlatKind::Kaiser => "flat Kaiser",
-                FlatKind::DolphChebyshev => "flat Dolph-Chebyshev",
-            },
-            self.leakage,
-            self.votes,
-            self.locate_loops,
-            self.confirmations,
-            self.loops,
-        )?;
-        if let Some(comb) = &self.comb {
-            write!(
+        if let Some(CombRecipe { teeth, combs, keep }) = &self.comb {
+            writeln!(
                 f,
-                "; {} combs of {} teeth keep {} residues",
-                comb.combs, comb.teeth, comb.keep
+                "  comb: {combs} times every {} samples; {keep} of {teeth} residues are kept",
+                n / teeth
             )?;
         }
         if let Some(note) = &self.note {
-            write!(f, "; {note}")?;
+            writeln!(f, "  {note}")?;
         }
-        Ok(())
+        let window = match self.window {
+            FlatKind::Kaiser => "Kaiser",
+            FlatKind::DolphChebyshev => "Dolph-Chebyshev",
+        };
+        writeln!(
+            f,
+            "  fold: {loops} hashes of {width} samples into {buckets} buckets (flat {window} \
+             window, leakage {:.0e})",
+            self.leakage
+        )?;
+        writeln!(
+            f,
+            "  locate: the {} largest buckets of each; {votes} of {locate_loops} and \
+             {confirmations} of {loops} votes elect a frequency",
+            self.keep
+        )?;
+        writeln!(f, "  estimate and peel: medians over the hashes, corrected by what is left")?;
+        writeln!(f, "  certify: {buckets} buckets of an independent hash must be explained")
     }
 
     /// Samples that one attempt reads, the certificate's included.
@@ -141,7 +143,7 @@ pub(crate) fn plan_vote(problem: &Problem, algorithm: Algorithm) -> (VoteRecipe,
     let k = problem.k().unwrap_or(FIRST_GUESS.min(problem.n));
     let recipe = design(problem.n, k, problem.noise, algorithm == Algorithm::CombVote, 0);
     let estimate = if recipe.width > problem.n {
-        Estimate { algorithm, ..choose::dense(problem.n) }
+        Estimate { algorithm, ..plan::dense(problem.n) }
     } else {
         let nanoseconds = recipe.cost(problem.n);
         Estimate { algorithm, nanoseconds, samples: recipe.samples() }
@@ -288,9 +290,9 @@ struct Outcome {
 
 /// Attempts, growth and fallback.
 pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
-    let plan = run.plan;
-    let (problem, n) = (&plan.problem, plan.problem.n);
-    let Method::Vote(first) = &plan.recipe.method else {
+    let prepared = run.plan;
+    let (problem, n) = (&prepared.problem, prepared.problem.n);
+    let Method::Vote(first) = &prepared.recipe.method else {
         unreachable!("the table of algorithms calls this for Method::Vote only");
     };
     let mut recipe = first.clone();
@@ -303,7 +305,7 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
     }
     // An attempt is worth it while it is cheaper than the dense FFT that may replace it.
     let worth = |r: &VoteRecipe| {
-        let affordable = !problem.fallback.allows(n) || r.cost(n) < choose::dense(n).nanoseconds;
+        let affordable = !problem.fallback.allows(n) || r.cost(n) < plan::dense(n).nanoseconds;
         r.width <= n && affordable && r.buckets <= 1 << 24
     };
     let redesign = |k: u64, with_comb: bool, least: u64| {
@@ -340,7 +342,7 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
         }
         let Some(Outcome { answer, .. }) = outcome else { continue };
         if problem.fallback.allows(n) {
-            let name = plan.recipe.algorithm;
+            let name = prepared.recipe.algorithm;
             let why = answer.certificate.reason.unwrap_or_default();
             let mut answer = dense::run(run, Some(format!("{name} was not certified: {why}")))?;
             answer.certificate.attempts = attempts + 1;
