@@ -403,6 +403,24 @@ fn bad_samples_are_reported() {
 }
 
 #[test]
+fn huge_and_tiny_samples() {
+    let n = 1u64 << 14;
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 1, algorithm)).unwrap();
+        let Err(Error::Overflow { limit }) = plan.transform(&vec![f64::MAX; n as usize]) else {
+            panic!("no overflow")
+        };
+        for size in [limit, 1e100, 1e-100, 1e-150, 1e-200, 1e-300, 5e-324] {
+            let s = plan.transform(&vec![size; n as usize]).unwrap();
+            let found =
+                s.peaks().len() == 1 && (s.value(0).re / n as f64 / size - 1.0).abs() < 1e-8;
+            assert!(found || s.certificate().detection_limit >= size, "{size:e}: {s:?}");
+            assert!(found || size < 1e-140);
+        }
+    }
+}
+
+#[test]
 fn the_first_pass_reads_what_was_announced() {
     let n = 1u64 << 18;
     let mut random = Random(21);

@@ -52,6 +52,8 @@ const FIRST_GUESS: u64 = 16;
 const ROUNDS: usize = 4;
 /// Sweeps of correcting values.
 const SWEEPS: usize = 8;
+/// Amplitudes whose squares are no longer exact: nothing is known about these.
+const SQUARE_VANISHES: f64 = 1e-150;
 /// Samples in time that the certificate compares with the answer.
 const INSTANT_COUNT: usize = 32;
 
@@ -744,7 +746,7 @@ fn certify(
     let noise = measured.max(leakage_floor(recipe, energy));
     let threshold = chi_square(b as f64, problem.failure) * noise;
     let unexplained = slot.z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64;
-    let detection_limit = threshold.sqrt() / EDGE_GAIN;
+    let detection_limit = (threshold.sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
 
     // Random instants: the residual without the window's leakage.
     let mut rng = Rng::new(seed, stream + INSTANTS);

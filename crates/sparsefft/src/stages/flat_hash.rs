@@ -156,8 +156,9 @@ pub(crate) fn blame(signal: &dyn Samples, start: u64, step: u64, count: u64) -> 
             Err(e) => return e,
         }
     }
-    // Energies are squares of sums of at most `count` samples.
-    Error::Overflow { limit: f64::MAX.sqrt() / count as f64 }
+    // Sums of squares of sums of samples must stay finite, a few of them together.
+    let n = n as f64;
+    Error::Overflow { limit: (f64::MAX / n).sqrt() / (4.0 * n) }
 }
 
 #[cfg(test)]
