@@ -44,7 +44,7 @@
 mod algorithms;
 mod certificate;
 mod cpu;
-mod dense;
+pub mod dense;
 mod error;
 mod plan;
 mod problem;
