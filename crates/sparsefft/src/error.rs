@@ -117,4 +117,15 @@ pub enum Error {
         /// Values in the batch.
         got: u64,
     },
+    /// The GPU cannot be used, or failed.
+    #[error("CUDA: {0}")]
+    Device(String),
+    /// The GPU has not enough memory.
+    #[error("the GPU cannot hold {bytes} more bytes; {free} bytes of its memory are free")]
+    DeviceMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes that were free.
+        free: u64,
+    },
 }

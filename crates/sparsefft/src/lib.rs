@@ -44,6 +44,8 @@
 mod algorithms;
 mod certificate;
 mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod dense;
 mod error;
 mod plan;

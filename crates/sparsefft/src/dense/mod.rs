@@ -50,11 +50,18 @@ pub use threads::Threads;
 pub use top::top_k;
 
 pub(crate) use memory::try_zeroed;
+#[cfg(feature = "cuda")]
+pub(crate) use {
+    memory::zeroed,
+    roots::{Roots, root},
+    scalar::narrow,
+};
 
 use crate::spectrum::Norm;
 use crate::{Error, MAX_LEN};
 use bluestein::Bluestein;
 use four_step::{FourStep, SLACK, balanced};
+#[cfg(not(feature = "cuda"))]
 use memory::zeroed;
 use num_complex::Complex;
 use rustfft::{FftDirection, FftPlanner};
