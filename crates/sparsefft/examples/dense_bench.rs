@@ -1,7 +1,8 @@
 //! The dense FFT beside RustFFT and FFTW: `cargo run --release --example dense_bench -- 16 26`.
 //!
-//! Arguments: smallest and largest exponent, then words: `f32`, `nofftw`, `estimate`,
-//! `scaling` (strong and weak scaling over the threads of this machine).
+//! Arguments: smallest and largest exponent, then words: `f32`, `nofftw`, `estimate` (no
+//! measured plans, which take minutes from 2^24 on), `scaling` (strong scaling at every exponent,
+//! weak scaling from the smallest on, over 1, 2, 4, … threads; no competitors).
 //! FFTW is opened at run time if the machine has it (Debian: libfftw3-double3, libfftw3-single3);
 //! it is planned with FFTW_MEASURE, in place. All work in place on the same buffer with scratch
 //! made beforehand; the rounds of the competitors alternate, and the medians are printed.
@@ -123,10 +124,59 @@ fn compare<T: Real>(exponent: u32, words: &[String]) {
     );
 }
 
+/// Median seconds of one transform on a pool of this many threads.
+fn seconds<T: Real>(exponent: u32, threads: usize) -> f64 {
+    let n = 1usize << exponent;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let plan = Fft::<T>::new(n as u64).unwrap();
+    let mut space = Workspace::new();
+    let mut data = vec![Complex::<T>::default(); n];
+    fill(&mut data);
+    let mut times = Vec::new();
+    for round in 0..8 {
+        let begin = Instant::now();
+        pool.install(|| plan.batch(Direction::Forward, &mut data, &mut space)).unwrap();
+        if round > 0 {
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        fill(&mut data);
+    }
+    median(&mut times)
+}
+
+fn scaling<T: Real>(low: u32, high: u32) {
+    let cores = std::thread::available_parallelism().map_or(1, |c| c.get());
+    let counts: Vec<usize> = (0..).map(|i| 1 << i).take_while(|&t| t <= cores).collect();
+    println!("strong scaling, {}: ms and speedup over one thread", T::NAME);
+    for exponent in low..=high {
+        print!("2^{exponent:<2}");
+        let mut one = f64::NAN;
+        for &threads in &counts {
+            let s = seconds::<T>(exponent, threads);
+            one = if threads == 1 { s } else { one };
+            print!(" | {threads} threads {:>9.3} ms {:>5.2}x", s * 1e3, one / s);
+        }
+        println!();
+    }
+    println!("weak scaling, {}: 2^{low} values per thread, ms and efficiency", T::NAME);
+    let mut one = f64::NAN;
+    for (i, &threads) in counts.iter().enumerate() {
+        let s = seconds::<T>(low + i as u32, threads);
+        // The work per value grows with log n.
+        let work = f64::from(low + i as u32) / f64::from(low);
+        one = if threads == 1 { s } else { one };
+        println!("{threads} threads {:>9.3} ms {:>5.2}", s * 1e3, one * work / s);
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let mut numbers = words.iter().filter_map(|w| w.parse().ok());
     let (low, high): (u32, u32) = (numbers.next().unwrap_or(16), numbers.next().unwrap_or(22));
+    if words.iter().any(|w| w == "scaling") {
+        let single = words.iter().any(|w| w == "f32");
+        return if single { scaling::<f32>(low, high) } else { scaling::<f64>(low, high) };
+    }
     for exponent in low..=high {
         if words.iter().any(|w| w == "f32") {
             compare::<f32>(exponent, &words);

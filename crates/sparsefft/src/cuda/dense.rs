@@ -233,7 +233,7 @@ impl<T: CudaReal> CudaFft<T> {
     /// [`Error::DeviceMemory`] if the extra buffer cannot be had, [`Error::Device`].
     pub fn run(&self, direction: Direction, data: &mut Buffer<T>) -> Result<(), Error> {
         let got = data.len() as u64;
-        if got % self.n != 0 {
+        if !got.is_multiple_of(self.n) {
             return Err(Error::NotAMultiple { n: self.n, got });
         }
         let batch = got / self.n;
@@ -278,7 +278,7 @@ impl<T: CudaReal> CudaFft<T> {
     /// # Errors
     /// As [`run`](CudaFft::run).
     pub fn run_host(&self, direction: Direction, data: &mut [Complex<T>]) -> Result<(), Error> {
-        if data.len() as u64 % self.n != 0 {
+        if !(data.len() as u64).is_multiple_of(self.n) {
             return Err(Error::NotAMultiple { n: self.n, got: data.len() as u64 });
         }
         let mut buffer = self.device.upload(data)?;

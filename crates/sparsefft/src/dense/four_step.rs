@@ -282,7 +282,7 @@ pub(crate) fn balanced(n: u64) -> Option<(usize, usize)> {
     let mut d = n.isqrt();
     // Divisors up to n.isqrt()/8 are tried; factors beyond 13 cost four times as much.
     while d * d * 64 >= n && d >= 2 {
-        if n % d == 0 {
+        if n.is_multiple_of(d) {
             let cost = cost(d) + cost(n / d) + 0.25 * ((n / d) as f64 / d as f64).log2();
             if best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, d));
@@ -297,7 +297,7 @@ pub(crate) fn balanced(n: u64) -> Option<(usize, usize)> {
 fn cost(mut n: u64) -> f64 {
     let bits = (n as f64).log2();
     for p in [2, 3, 5, 7, 11, 13] {
-        while n % p == 0 {
+        while n.is_multiple_of(p) {
             n /= p;
         }
     }

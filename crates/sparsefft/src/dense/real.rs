@@ -32,8 +32,8 @@ impl<T: Real> RealFft<T> {
     /// # Errors
     /// As [`Fft::new`].
     pub fn new(n: u64) -> Result<Self, Error> {
-        let complex = Fft::new(if n % 2 == 0 { n / 2 } else { n })?;
-        let roots = Arc::new(if n % 2 == 0 { Roots::new(n) } else { Roots::new(1) });
+        let complex = Fft::new(if n.is_multiple_of(2) { n / 2 } else { n })?;
+        let roots = Arc::new(if n.is_multiple_of(2) { Roots::new(n) } else { Roots::new(1) });
         Ok(RealFft { n, norm: Norm::Backward, threads: Threads::All, complex, roots })
     }
 

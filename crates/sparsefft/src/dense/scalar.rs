@@ -110,7 +110,7 @@ mod x86 {
                         }
                     }
                     for (x, &d) in tail.iter_mut().zip(&fine[whole..]) {
-                        *x = *x * (*c * d);
+                        *x *= *c * d;
                     }
                 }
             }

@@ -41,7 +41,7 @@ pub(crate) unsafe fn transpose<T: Real>(
     if is_x86_feature_detected!("avx2") && rows >= 4 && columns >= 4 {
         (done_rows, done_columns) = (rows / 4 * 4, columns / 4 * 4);
         let value = size_of::<Complex<T>>();
-        let aligned = to.start.align_offset(32) == 0 && to.stride * value % 32 == 0;
+        let aligned = to.start.align_offset(32) == 0 && (to.stride * value).is_multiple_of(32);
         let far = if far == Far::TargetPastCache && !aligned { Far::Target } else { far };
         let from = Strided { start: from.start.cast::<f64>(), stride: from.stride };
         let to = Strided { start: to.start.cast::<f64>(), stride: to.stride };
