@@ -44,7 +44,9 @@
 mod algorithms;
 mod certificate;
 mod cpu;
-mod dense;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod dense;
 mod error;
 mod plan;
 mod problem;
