@@ -1,0 +1,186 @@
+//! `sparsefft demo`: a long noisy signal, the sparse transform, the dense FFT beside it.
+//!
+//! The tones are put into a spectrum and brought to the time domain by one inverse FFT, noise is
+//! added to every sample, and the signal is kept in memory as 32-bit floats. Both transforms
+//! read that same memory; the dense one is RustFFT in 32 bits, its planning not counted.
+
+use super::search::exit;
+use crate::Exit;
+use crate::output::{self, Style, View, print};
+use crate::units::{self, bytes, grouped, seconds};
+use anyhow::{Context, Result, ensure};
+use num_complex::Complex;
+use rustfft::FftPlanner;
+use sparsefft::{Plan, Problem};
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+/// Synthesise a long noisy signal, find its tones, and compare with the dense FFT
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Signal length
+    #[arg(short, value_name = "N", default_value = "64Mi", value_parser = units::positive)]
+    n: u64,
+
+    /// Number of tones
+    #[arg(short, value_name = "K", default_value = "50", value_parser = units::positive)]
+    k: u64,
+
+    /// SNR in dB of the weakest tone against the noise in one sample
+    #[arg(long, value_name = "DB", default_value = "0", allow_hyphen_values = true,
+          value_parser = units::number)]
+    snr: f64,
+
+    /// Seed of the signal and of the transform
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Rows of the table.
+const ROWS: usize = 12;
+/// The weakest tone lies this far below the strongest.
+const RANGE_DB: f64 = 40.0;
+/// The sample rate that gives the axes their units.
+const RATE: f64 = 20e6;
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Exit> {
+    let (n, k) = (args.n, args.k);
+    ensure!(k <= n / 4, "{k} tones do not fit {n} samples; choose -k at most n/4");
+    let style = Style::stdout();
+    step(&format!("synthesising {} samples …", grouped(n)));
+    let tones = tones(n, k, args.seed);
+    let sigma = 10f64.powf(-(RANGE_DB + args.snr) / 20.0);
+    let mut planner = FftPlanner::<f32>::new();
+    let size = usize::try_from(n).context("the signal does not fit this machine")?;
+    let mut signal = zeroed(size)?;
+    for &(f, a) in &tones {
+        signal[f as usize] = Complex::new(a.re as f32, a.im as f32);
+    }
+    planner.plan_fft_inverse(size).process(&mut signal);
+    add_noise(&mut signal, sigma, args.seed);
+
+    step("sparse transform …");
+    let plan = Plan::new(Problem::new(n).sparsity(k).seed(args.seed))?;
+    let spectrum = plan.transform(&signal)?;
+
+    step("dense FFT …");
+    let dense = planner.plan_fft_forward(size);
+    let mut scratch = zeroed(dense.get_inplace_scratch_len())?;
+    let started = Instant::now();
+    dense.process_with_scratch(&mut signal, &mut scratch);
+    let dense_seconds = started.elapsed().as_secs_f64();
+    step("");
+
+    let view =
+        View { spectrum: &spectrum, rate: Some(RATE), center: None, real: false, full_scale: 1.0 };
+    let right = tones.iter().filter(|(f, _)| spectrum.value(*f) != Complex::ZERO).count();
+    let worst = tones
+        .iter()
+        .map(|&(f, a)| (spectrum.value(f) / n as f64 - a).norm() / a.norm())
+        .fold(0.0, f64::max);
+    let certificate = spectrum.certificate();
+    let ours = spectrum.report().elapsed.as_secs_f64();
+
+    let mut text = format!(
+        "signal   {} complex samples ({}, {} at {}), {k} tones over {RANGE_DB} dB,\n         \
+         the weakest {} dB against the noise in one sample\n",
+        grouped(n),
+        bytes(8 * n),
+        seconds(n as f64 / RATE),
+        units::si(RATE, "S/s", 0),
+        args.snr,
+    );
+    text += &format!("sparse   {}\n", output::header(&view));
+    text += &format!("         {}\n", output::stages(&view));
+    text += &format!("dense    {} (RustFFT, 32 bits, one thread)", seconds(dense_seconds));
+    text += &format!(": {} times the sparse transform\n", ratio(dense_seconds / ours));
+    text += &format!(
+        "right    {right} of {k} tones, largest relative error {worst:.1e}\nverdict  {}\n\n",
+        style.verdict(certificate.is_certified(), &certificate.to_string())
+    );
+    text += &output::table(&view, ROWS, style);
+    text += &format!("\n{}", output::picture(&view, style));
+    print(&text)?;
+    Ok(exit(&spectrum))
+}
+
+/// k distinct frequencies with amplitudes from 1 down to `RANGE_DB` below, and random phases.
+fn tones(n: u64, k: u64, seed: u64) -> Vec<(u64, Complex<f64>)> {
+    let mut used = std::collections::HashSet::new();
+    let mut draw = 0u64;
+    (0..k)
+        .map(|i| {
+            let f = loop {
+                draw += 1;
+                let f = hash(seed, draw) % n;
+                if used.insert(f) {
+                    break f;
+                }
+            };
+            let down = RANGE_DB * i as f64 / (k.max(2) - 1) as f64;
+            let phase = std::f64::consts::TAU * uniform(hash(!seed, draw));
+            (f, Complex::from_polar(10f64.powf(-down / 20.0), phase))
+        })
+        .collect()
+}
+
+/// Adds complex Gaussian noise of standard deviation σ (|noise|² is σ² on average), drawn from
+/// the sample's index, so that the number of threads does not matter.
+fn add_noise(signal: &mut [Complex<f32>], sigma: f64, seed: u64) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = signal.len().div_ceil(threads).max(1);
+    std::thread::scope(|s| {
+        for (part, block) in signal.chunks_mut(share).enumerate() {
+            s.spawn(move || {
+                let first = (part * share) as u64;
+                for (i, x) in block.iter_mut().enumerate() {
+                    let bits = hash(seed.wrapping_add(7), first + i as u64);
+                    // Box and Muller: an exponential radius and a uniform angle. 32 bits each
+                    // reach 6.6 σ.
+                    let u = ((bits >> 32) as f32 + 0.5) / 4294967296.0;
+                    let angle = std::f32::consts::TAU * (bits as u32 as f32 / 4294967296.0);
+                    let (sin, cos) = angle.sin_cos();
+                    let radius = sigma as f32 * (-u.min(1.0).ln()).sqrt();
+                    *x += Complex::new(radius * cos, radius * sin);
+                }
+            });
+        }
+    });
+}
+
+/// 64 well-mixed bits for a counter (the splitmix64 finaliser).
+fn hash(seed: u64, counter: u64) -> u64 {
+    let mut z = seed ^ counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+fn uniform(bits: u64) -> f64 {
+    (bits >> 11) as f64 / 9007199254740992.0
+}
+
+fn zeroed(len: usize) -> Result<Vec<Complex<f32>>> {
+    let mut v = Vec::new();
+    v.try_reserve_exact(len).map_err(|_| {
+        anyhow::anyhow!(
+            "{} of memory are not to be had; choose a smaller -n",
+            bytes(8 * len as u64)
+        )
+    })?;
+    v.resize(len, Complex::ZERO);
+    Ok(v)
+}
+
+/// Shows on a terminal what is going on; an empty message clears the line.
+fn step(message: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\u{1b}[2K{message}");
+        let _ = std::io::stderr().flush();
+    }
+}
+
+fn ratio(r: f64) -> String {
+    if r >= 10.0 { grouped(r.round() as u64) } else { format!("{r:.1}") }
+}
