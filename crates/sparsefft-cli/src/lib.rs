@@ -7,6 +7,7 @@
 mod commands;
 pub mod input;
 pub mod output;
+pub mod synth;
 pub mod units;
 
 use clap::Parser;

@@ -97,7 +97,7 @@ fn unreadable_files() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let file = npy_f8(dir.path(), "x.npy", &[1.0; 64]);
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser may read everything.
     if std::fs::File::open(&file).is_err() {
         refused(&peaks(&file, &[]), &["permissions"]);

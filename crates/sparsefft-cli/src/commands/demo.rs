@@ -7,6 +7,7 @@
 use super::search::exit;
 use crate::Exit;
 use crate::output::{self, Style, View, print};
+use crate::synth::{gaussian, random_tones};
 use crate::units::{self, bytes, grouped, seconds};
 use anyhow::{Context, Result, ensure};
 use num_complex::Complex;
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     ensure!(k <= n / 4, "{k} tones do not fit {n} samples; choose -k at most n/4");
     let style = Style::stdout();
     step(&format!("synthesising {} samples …", grouped(n)));
-    let tones = tones(n, k, args.seed);
+    let tones = random_tones(n, k, RANGE_DB, false, args.seed);
     let sigma = 10f64.powf(-(RANGE_DB + args.snr) / 20.0);
     let mut planner = FftPlanner::<f32>::new();
     let size = usize::try_from(n).context("the signal does not fit this machine")?;
@@ -105,26 +106,6 @@ pub fn run(args: &Args) -> Result<Exit> {
     Ok(exit(&spectrum))
 }
 
-/// k distinct frequencies with amplitudes from 1 down to `RANGE_DB` below, and random phases.
-fn tones(n: u64, k: u64, seed: u64) -> Vec<(u64, Complex<f64>)> {
-    let mut used = std::collections::HashSet::new();
-    let mut draw = 0u64;
-    (0..k)
-        .map(|i| {
-            let f = loop {
-                draw += 1;
-                let f = hash(seed, draw) % n;
-                if used.insert(f) {
-                    break f;
-                }
-            };
-            let down = RANGE_DB * i as f64 / (k.max(2) - 1) as f64;
-            let phase = std::f64::consts::TAU * uniform(hash(!seed, draw));
-            (f, Complex::from_polar(10f64.powf(-down / 20.0), phase))
-        })
-        .collect()
-}
-
 /// Adds complex Gaussian noise of standard deviation σ (|noise|² is σ² on average), drawn from
 /// the sample's index, so that the number of threads does not matter.
 fn add_noise(signal: &mut [Complex<f32>], sigma: f64, seed: u64) {
@@ -135,30 +116,11 @@ fn add_noise(signal: &mut [Complex<f32>], sigma: f64, seed: u64) {
             s.spawn(move || {
                 let first = (part * share) as u64;
                 for (i, x) in block.iter_mut().enumerate() {
-                    let bits = hash(seed.wrapping_add(7), first + i as u64);
-                    // Box and Muller: an exponential radius and a uniform angle. 32 bits each
-                    // reach 6.6 σ.
-                    let u = ((bits >> 32) as f32 + 0.5) / 4294967296.0;
-                    let angle = std::f32::consts::TAU * (bits as u32 as f32 / 4294967296.0);
-                    let (sin, cos) = angle.sin_cos();
-                    let radius = sigma as f32 * (-u.min(1.0).ln()).sqrt();
-                    *x += Complex::new(radius * cos, radius * sin);
+                    *x += gaussian(seed, first + i as u64) * sigma as f32;
                 }
             });
         }
     });
-}
-
-/// 64 well-mixed bits for a counter (the splitmix64 finaliser).
-fn hash(seed: u64, counter: u64) -> u64 {
-    let mut z = seed ^ counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-fn uniform(bits: u64) -> f64 {
-    (bits >> 11) as f64 / 9007199254740992.0
 }
 
 fn zeroed(len: usize) -> Result<Vec<Complex<f32>>> {

@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod demo;
+mod generate;
 mod peaks;
 mod plan;
 mod search;
@@ -31,6 +32,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
+    #[command(name = "gen")]
+    Generate(generate::Args),
     Peaks(peaks::Args),
     Plan(plan::Args),
 }
@@ -43,6 +46,7 @@ impl Cli {
     pub fn run(&self) -> Result<Exit> {
         match &self.command {
             Command::Demo(args) => demo::run(args),
+            Command::Generate(args) => generate::run(args),
             Command::Peaks(args) => peaks::run(args),
             Command::Plan(args) => plan::run(args),
         }

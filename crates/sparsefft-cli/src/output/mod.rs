@@ -1,8 +1,11 @@
 //! What is printed or written: one file per form.
 
+pub mod atomic;
 mod braille;
 mod csv;
 mod json;
+pub mod progress;
+pub mod recorder;
 mod table;
 
 pub use csv::csv;
