@@ -79,6 +79,10 @@ pub struct Recording {
     pub center: Option<f64>,
     /// The SigMF metadata, if there are any.
     pub sigmf: Option<serde_json::Value>,
+    /// The sample type, if the file holds raw samples and nothing else.
+    pub raw: Option<raw::Type>,
+    /// Samples that were skipped at the start.
+    pub skipped: u64,
 }
 
 /// What a reader found.
@@ -87,11 +91,12 @@ struct Found {
     rate: Option<f64>,
     center: Option<f64>,
     sigmf: Option<serde_json::Value>,
+    raw: Option<raw::Type>,
 }
 
 impl Found {
     fn plain(layout: Layout) -> Self {
-        Found { layout, rate: None, center: None, sigmf: None }
+        Found { layout, rate: None, center: None, sigmf: None, raw: None }
     }
 }
 
@@ -197,6 +202,8 @@ impl Recording {
             rate: options.rate.or(found.rate),
             center: options.center.or(found.center),
             sigmf: found.sigmf,
+            raw: found.raw,
+            skipped: options.skip,
         })
     }
 
@@ -259,7 +266,8 @@ fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> 
                 kind.complex = true;
             }
             let partial = options.count.is_some();
-            Ok(Found::plain(raw::layout(kind, file.len() as u64, partial)?))
+            let layout = raw::layout(kind, file.len() as u64, partial)?;
+            Ok(Found { raw: Some(kind), ..Found::plain(layout) })
         }
     }
 }
@@ -282,7 +290,7 @@ fn read_sigmf(meta: sigmf::Meta, offset: u64, size: u64, options: &Options) -> R
     );
     let channel = sigmf::channel(meta.channels, options.channel)?;
     let layout = meta.kind.layout(offset + meta.header_bytes, held, meta.channels, channel);
-    Ok(Found { layout, rate: meta.rate, center: meta.center, sigmf: Some(meta.json) })
+    Ok(Found { layout, rate: meta.rate, center: meta.center, sigmf: Some(meta.json), raw: None })
 }
 
 /// The format of this name.

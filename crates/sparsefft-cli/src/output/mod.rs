@@ -1,15 +1,18 @@
 //! What is printed or written: one file per form.
 
+pub mod annotate;
 pub mod atomic;
 mod braille;
 mod csv;
 mod json;
+mod npz;
 pub mod progress;
 pub mod recorder;
 mod table;
 
 pub use csv::csv;
 pub use json::{Peaks, Plan as PlanJson};
+pub use npz::npz;
 pub use table::{header, stages, table};
 
 use sparsefft::{Peak, Spectrum};

@@ -8,9 +8,22 @@ use std::time::{Duration, Instant};
 /// Whether `-q` was given.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Switches all bars and notes off.
-pub fn set_quiet(quiet: bool) {
+/// Whether `-v` was given.
+static VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Switches bars and notes off, or details on.
+pub fn set_level(quiet: bool, verbose: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
+    VERBOSE.store(verbose, Ordering::Relaxed);
+}
+
+/// A line of detail on stderr if `-v` was given.
+pub fn detail(text: &str) {
+    if VERBOSE.load(Ordering::Relaxed) {
+        for line in text.lines() {
+            eprintln!("sparsefft: {line}");
+        }
+    }
 }
 
 /// A sentence on stderr that is no error, unless `-q` was given.
