@@ -5,6 +5,7 @@ mod fft;
 mod generate;
 mod peaks;
 mod plan;
+mod plot;
 mod search;
 mod shell;
 
@@ -48,6 +49,7 @@ enum Command {
     Generate(generate::Args),
     Peaks(peaks::Args),
     Plan(plan::Args),
+    Plot(plot::Args),
     Fft(fft::Args),
     Completions(shell::CompletionArgs),
     Man(shell::ManArgs),
@@ -65,6 +67,7 @@ impl Cli {
             Command::Generate(args) => generate::run(args),
             Command::Peaks(args) => peaks::run(args),
             Command::Plan(args) => plan::run(args),
+            Command::Plot(args) => plot::run(args),
             Command::Fft(args) => fft::run(args),
             Command::Completions(args) => shell::completions(args),
             Command::Man(args) => shell::man(args),

@@ -2,12 +2,16 @@
 
 pub mod annotate;
 pub mod atomic;
+pub mod background;
 mod braille;
 mod csv;
 mod json;
 mod npz;
+pub mod plot;
 pub mod progress;
+pub mod raster;
 pub mod recorder;
+pub mod scene;
 mod table;
 
 pub use csv::csv;
