@@ -55,7 +55,7 @@ mod stages;
 pub use certificate::{Certificate, Verdict};
 pub use error::Error;
 pub use num_complex::Complex;
-pub use plan::{Estimate, Method, Plan, Recipe, Workspace};
+pub use plan::{Estimate, First, Method, Peeling, Plan, Recipe, Workspace};
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Iq, Line, Samples, Scalar, Strided, from_fn, iq};
 pub use spectrum::{Norm, Peak, Report, Spectrum};

@@ -1,8 +1,13 @@
 //! The algorithms, one file each, and the table that registers them.
 
 mod dense;
+mod peeling;
+mod taper;
 
 use crate::Error;
+pub(crate) use dense::non_finite;
+pub(crate) use taper::Tapered;
+
 use crate::certificate::Certificate;
 use crate::plan::{Method, Prepared, Workspace};
 use crate::problem::Algorithm;
@@ -15,7 +20,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Prepared,
     pub(crate) signal: &'a dyn Samples,
-    #[allow(dead_code)]
     pub(crate) workspace: &'a mut Workspace,
     pub(crate) clock: Clock,
     pub(crate) samples_read: u64,
@@ -82,6 +86,7 @@ impl Clock {
 /// Runs the planned method.
 pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
     match &run.plan.recipe.method {
+        Method::Peel(recipe) => peeling::run(run, recipe),
         Method::Dense => dense::run(run, None),
     }
 }
@@ -89,6 +94,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
 /// The samples that the planned method reads first.
 pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
     match &plan.recipe.method {
+        Method::Peel(recipe) => Box::new(peeling::sample_indices(plan, recipe)),
         Method::Dense => Box::new(0..plan.problem.n),
     }
 }

@@ -58,10 +58,13 @@ pub(crate) fn cis_turns(x: f64) -> (f64, f64) {
     let u = r * r;
     let s = r * horner(&SIN, u);
     let c = horner(&COS, u);
-    // quarter mod 4 decides which of ±c, ±s is which.
-    let q = (quarter - 4.0 * (0.25 * quarter).floor()) as i64;
-    let (c1, s1) = if q & 1 == 0 { (c, s) } else { (-s, c) };
-    if q & 2 == 0 { (c1, s1) } else { (-c1, -s1) }
+    // quarter mod 4 decides which of ±c, ±s is which; in floats, because conversions to integers
+    // do not vectorise everywhere.
+    let q = quarter - 4.0 * (0.25 * quarter).floor();
+    let odd = q == 1.0 || q == 3.0;
+    let (c1, s1) = if odd { (-s, c) } else { (c, s) };
+    let sign = if q >= 2.0 { -1.0 } else { 1.0 };
+    (sign * c1, sign * s1)
 }
 
 /// atan2(y, x)/2π in [-1/2, 1/2]. Zero for x = y = 0.
@@ -73,7 +76,7 @@ pub(crate) fn atan2_turns(y: f64, x: f64) -> f64 {
     // atan(lo/hi), reduced around 1/8 turn: (t-1)/(t+1) with t = lo/hi.
     let upper = lo > TAN_EIGHTH * hi;
     let (num, den) = if upper { (lo - hi, lo + hi) } else { (lo, hi) };
-    let t = if den > 0.0 { num / den } else { 0.0 };
+    let t = num / if den > 0.0 { den } else { 1.0 };
     let a = t * horner(&ATAN, t * t) + if upper { 0.125 } else { 0.0 };
     let a = if ay > ax { 0.25 - a } else { a };
     let a = if x < 0.0 { 0.5 - a } else { a };

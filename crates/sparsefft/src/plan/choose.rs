@@ -1,28 +1,153 @@
 //! The cost model and the choice.
+//!
+//! Costs are in nanoseconds on one core with the samples in memory but not in cache. The constants
+//! were measured on server cores (see docs/mathematics.md); they only have to rank recipes.
+//!
+//! T(comb of B bins, L lines) = L·B·(line + ½ log2 B + 2) + 45k + stage two + verification,
+//! T(dense) = c·n log2 n.
 
-use super::recipe::{Estimate, Method, Recipe};
+use super::recipe::{Estimate, First, Method, Peeling, Recipe};
 use crate::Error;
-use crate::problem::{Algorithm, Problem};
+use crate::problem::{Algorithm, Noise, Problem, Sparsity};
+use crate::stages::certify::upper_quantile;
+use crate::stages::locate::ladder;
+use crate::stages::number::smooth_divisors;
+use crate::stages::window;
+
+/// Reading one line of four samples that is not in cache.
+const LINE: f64 = 14.0;
+/// Decoding one coefficient.
+const DECODE: f64 = 45.0;
+/// Peeling one coefficient from one hash.
+const PEEL: f64 = 25.0;
+/// Where the number of coefficients is unknown, the first comb has room for about this many.
+const FIRST_GUESS: u64 = 48;
+/// Below this length everything is dense: no hash is shorter than the signal.
+const SHORT: u64 = 512;
 
 /// Chooses the recipe for a valid problem.
 pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
+    let dense_cost = dense(problem.n);
+    let sparse = sparse(problem);
+    let asked = problem.algorithm;
+    let mut estimates = vec![dense_cost];
+    estimates.extend(sparse.as_ref().map(|(_, e)| *e));
+    estimates.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+    let (algorithm, method) = match (asked, sparse) {
+        (Algorithm::Exact | Algorithm::Robust, Some((peeling, _))) => {
+            (asked, Method::Peel(peeling))
+        }
+        (Algorithm::Auto, Some((peeling, cost)))
+            if cost.nanoseconds < 0.8 * dense_cost.nanoseconds
+                || !problem.fallback.allows(problem.n) =>
+        {
+            (cost.algorithm, Method::Peel(peeling))
+        }
+        _ => (Algorithm::Dense, Method::Dense),
+    };
     Ok(Recipe {
         n: problem.n,
         k: problem.k(),
         noise: problem.noise,
-        algorithm: Algorithm::Dense,
-        method: Method::Dense,
+        algorithm,
+        method,
         fallback: problem.fallback,
         seed: problem.seed,
-        estimates: vec![dense(problem.n)],
+        estimates,
     })
+}
+
+/// The cheapest peeling recipe, or `None` where the signal is too short for one.
+fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
+    let n = problem.n;
+    if n < SHORT {
+        return None;
+    }
+    let k = match problem.sparsity {
+        Sparsity::Known(k) => k.max(1),
+        Sparsity::Unknown => FIRST_GUESS,
+    };
+    // Bins for a given signal-to-noise ratio: 64/snr leaves each rung of the ladder a factor four.
+    let (algorithm, snr) = match (problem.noise, problem.algorithm) {
+        (_, Algorithm::Exact) | (Noise::Exact, _) => (Algorithm::Exact, f64::INFINITY),
+        (Noise::Snr(db), _) => (Algorithm::Robust, 10f64.powf(0.1 * db)),
+        (Noise::Unknown, _) => (Algorithm::Robust, f64::INFINITY),
+    };
+    let quiet = ((64.0 / snr) as u64).min(n);
+    let least = (3 * k).max(quiet).max(32);
+    let most = (least.saturating_mul(4)).min(n / 8);
+    let combs = smooth_divisors(n, least, most).into_iter().map(|bins| {
+        let rungs = rungs(snr, bins as f64, n, bins);
+        let lines = rungs.len() as f64;
+        let b = bins as f64;
+        let load = k as f64 / b;
+        let open = b * load.powi(3) / 6.0;
+        let second = (1.0 - (-open).exp())
+            * 1.5
+            * (4.0 * 32.0 * (open + 1.0) * (LINE + 3.0) + PEEL * k as f64 * lines);
+        let cost = lines * b * (LINE + 0.5 * b.log2() + 2.0) + DECODE * k as f64 + second;
+        (First::Comb { bins: bins as usize }, rungs, cost, bins as f64 * lines)
+    });
+    let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
+    let buckets = (8 * k).max(quiet).next_power_of_two().max(64);
+    let beta = if snr.is_finite() { 16.0 } else { window::BETAS[4] };
+    let taps = window::length(beta, usize::try_from(buckets).ok()?) as f64;
+    let windowed = (taps < n as f64 / 2.0).then(|| {
+        let rungs = rungs(snr, buckets as f64, n, 1);
+        let lines = rungs.len() as f64;
+        let b = buckets as f64;
+        let cost = lines * (taps * (LINE + 2.0) + b * (0.5 * b.log2() + 2.0))
+            + (DECODE + 4.0 * PEEL * lines) * k as f64;
+        (First::Window { buckets: buckets as usize }, rungs, cost, taps * lines)
+    });
+    let (first, ladder, cost, lines) = comb.or(windowed)?;
+    let verify = verify_buckets(k);
+    let check = window::length(VERIFY_BETA, verify);
+    if check as u64 * 4 > n {
+        return None;
+    }
+    let nanoseconds = cost + check as f64 * (LINE + 2.0) + PEEL * k as f64;
+    let samples = 4 * (lines as u64 + check as u64);
+    // Noise may cross the threshold in any bin of any hash of a transform; four times the bins of
+    // the first leave room for the rest.
+    let bins = match first {
+        First::Comb { bins } => bins,
+        First::Window { buckets } => buckets,
+    };
+    let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
+    let peeling = Peeling { first, ladder, verify, sigmas };
+    Some((peeling, Estimate { algorithm, nanoseconds, samples }))
+}
+
+/// Shape of the verifying window where there is no noise.
+pub(crate) const VERIFY_BETA: f64 = 24.0;
+
+/// Buckets of the hash that certifies k coefficients. Its window is about four times as long, so
+/// that it meets every impulse train whose spectrum has at most 2k lines: such a train is not zero
+/// on one sample in 2k.
+pub(crate) fn verify_buckets(k: u64) -> usize {
+    (k / 2).clamp(32, 1 << 24).next_power_of_two() as usize
+}
+
+/// The ladder that a known signal-to-noise ratio asks for.
+fn rungs(snr: f64, gain: f64, n: u64, unit: u64) -> Vec<u64> {
+    if snr.is_finite() { ladder(gain * snr, n, unit).unwrap_or_else(|| vec![0]) } else { vec![0] }
+}
+
+/// The smooth divisor of n nearest to `target` that is a proper multiple of `bins`, at most n/8.
+pub(crate) fn smooth_near(n: u64, bins: usize, target: u64) -> Option<usize> {
+    let bins = bins as u64;
+    smooth_divisors(n, 2 * bins, (2 * target).min(n / 8))
+        .into_iter()
+        .filter(|d| d.is_multiple_of(bins))
+        .min_by_key(|d| (*d as f64 / target as f64).ln().abs().to_bits())
+        .map(|d| d as usize)
 }
 
 /// Cost of the dense FFT.
 pub(crate) fn dense(n: u64) -> Estimate {
     let log = (n.max(2) as f64).log2();
-    // ns per point and level: 0.34 while the data fit the cache, 0.55 to 2^24, 0.86 beyond
-    // (RustFFT 6.4, one core of an EPYC; see docs/mathematics.md).
+    // ns per point and level: while the data fit the cache, to 2^24, and beyond.
     let c = if log <= 18.0 {
         0.34
     } else if log <= 24.0 {

@@ -1,17 +1,110 @@
 //! A recipe in words.
 
-use super::recipe::{Method, Recipe};
+use super::recipe::{First, Method, Peeling, Recipe};
+use crate::problem::{Algorithm, Fallback, Noise};
 use std::fmt;
 
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.n;
         match self.k {
-            Some(k) => writeln!(f, "the {k} largest of {} Fourier coefficients", self.n)?,
-            None => writeln!(f, "the large ones among {} Fourier coefficients", self.n)?,
+            Some(k) => writeln!(f, "goal: the {k} largest of {n} Fourier coefficients")?,
+            None => writeln!(f, "goal: all large ones among {n} Fourier coefficients")?,
         }
+        match self.noise {
+            Noise::Exact => writeln!(f, "noise: none, by your word")?,
+            Noise::Snr(db) => writeln!(f, "noise: the weakest coefficient has {db} dB")?,
+            Noise::Unknown => writeln!(f, "noise: unknown; the first bins tell")?,
+        }
+        writeln!(f, "algorithm: {}", self.algorithm)?;
         match &self.method {
-            Method::Dense => write!(f, "dense FFT: read all {} samples", self.n)?,
+            Method::Peel(peeling) => peel(f, self, peeling)?,
+            Method::Dense => {
+                writeln!(f, "  read all {n} samples, run a dense FFT, keep the largest outputs")?
+            }
         }
-        Ok(())
+        if self.algorithm != Algorithm::Dense {
+            let dense = match self.fallback {
+                Fallback::Never => "never a dense FFT: the answer is then `uncertified`",
+                Fallback::Auto if !self.fallback.allows(n) => {
+                    "no dense FFT, which would read too much: the answer is then `uncertified`"
+                }
+                _ => "a dense FFT if that does not help or would cost more",
+            };
+            writeln!(f, "  if anything stays unexplained: four times the bins, then {dense}")?;
+        }
+        write!(f, "cost:")?;
+        for e in &self.estimates {
+            write!(
+                f,
+                " {} {} ({} samples);",
+                e.algorithm,
+                Time(e.nanoseconds),
+                Share(e.samples, n)
+            )?;
+        }
+        write!(f, " seed {}", self.seed)
+    }
+}
+
+/// The steps of `exact` and `robust`.
+fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result {
+    match p.first {
+        First::Comb { bins } => writeln!(
+            f,
+            "  comb: {bins} bins from lines of 4 samples, every {} samples; no leakage",
+            recipe.n / bins as u64
+        )?,
+        First::Window { buckets } => writeln!(
+            f,
+            "  window: {buckets} buckets from a random walk through the signal (n has no divisor \
+             that suits a comb)"
+        )?,
+    }
+    match (&p.ladder[..], recipe.noise) {
+        ([_], Noise::Unknown) => {
+            writeln!(f, "  ladder: more lines at growing offsets, if the bins turn out noisy")?;
+        }
+        ([_], _) => {}
+        (offsets, _) => writeln!(f, "  ladder: lines at offsets {offsets:?}, against the noise")?,
+    }
+    writeln!(f, "  locate and estimate: bins with one or two frequencies, from their phases")?;
+    writeln!(f, "  peel: bins with more, through window hashes with fresh permutations")?;
+    writeln!(
+        f,
+        "  certify: {} buckets of an independent hash must be explained; noise counts as a \
+         coefficient above {:.1} standard deviations",
+        p.verify, p.sigmas
+    )
+}
+
+/// Nanoseconds, readable.
+struct Time(f64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            t if t < 1e3 => write!(f, "{t:.0} ns"),
+            t if t < 1e6 => write!(f, "{:.1} µs", t / 1e3),
+            t if t < 1e9 => write!(f, "{:.1} ms", t / 1e6),
+            t => write!(f, "{:.1} s", t / 1e9),
+        }
+    }
+}
+
+/// A number of samples and its share of all.
+struct Share(u64, u64);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 >= self.1 {
+            return f.write_str("all");
+        }
+        let percent = 100.0 * self.0 as f64 / self.1 as f64;
+        if percent < 0.001 {
+            write!(f, "{} = {percent:.0e} % of the", self.0)
+        } else {
+            write!(f, "{} = {percent:.3} % of the", self.0)
+        }
     }
 }

@@ -4,12 +4,17 @@ mod choose;
 mod explain;
 mod recipe;
 
-pub use recipe::{Estimate, Method, Recipe};
+pub use recipe::{Estimate, First, Method, Peeling, Recipe};
 
-use crate::algorithms::{self, Answer, Run};
-use crate::problem::Problem;
-use crate::samples::Samples;
+pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
+
+use crate::algorithms::{self, Answer, Run, Tapered};
+use crate::problem::{Problem, Taper};
+use crate::samples::{Line, Samples};
 use crate::spectrum::{Peak, Report, Spectrum};
+use crate::stages::bucket_fft::BucketFft;
+use crate::stages::locate::Singles;
+use crate::stages::window::Kaiser;
 use crate::{Error, Verdict};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -25,14 +30,78 @@ pub struct Plan {
 pub(crate) struct Prepared {
     pub(crate) problem: Problem,
     pub(crate) recipe: Recipe,
+    tables: Mutex<Tables>,
     /// Workspaces waiting for the next transform.
     pool: Mutex<Vec<Workspace>>,
+}
+
+/// Twiddles and windows, made when first needed.
+#[derive(Default)]
+struct Tables {
+    ffts: Vec<Arc<BucketFft>>,
+    windows: Vec<(f64, usize, Arc<Kaiser>)>,
+}
+
+impl Prepared {
+    /// The bucket FFT of this size.
+    pub(crate) fn fft(&self, size: usize) -> Arc<BucketFft> {
+        let mut tables = lock(&self.tables);
+        if let Some(fft) = tables.ffts.iter().find(|f| f.size() == size) {
+            return fft.clone();
+        }
+        let fft = Arc::new(BucketFft::new(size));
+        tables.ffts.push(fft.clone());
+        fft
+    }
+
+    /// The window of this shape for this many buckets.
+    pub(crate) fn kaiser(&self, beta: f64, buckets: usize) -> Arc<Kaiser> {
+        let mut tables = lock(&self.tables);
+        let found = tables.windows.iter().find(|(b, size, _)| *b == beta && *size == buckets);
+        if let Some((_, _, window)) = found {
+            return window.clone();
+        }
+        let window = Arc::new(Kaiser::new(beta, buckets));
+        tables.windows.push((beta, buckets, window.clone()));
+        window
+    }
+}
+
+/// Locks a mutex whose content stays valid whatever a panicking holder did: caches and buffers.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Buffers of one running transform, reused by the next.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    _private: (),
+    spare: Vec<Vec<Line>>,
+    /// For quantiles.
+    pub(crate) energies: Vec<f64>,
+    /// For decoding.
+    pub(crate) singles: Vec<Singles>,
+    /// Lists of bins.
+    pub(crate) lists: [Vec<u32>; 2],
+}
+
+impl Workspace {
+    /// A buffer of this length with any content.
+    pub(crate) fn take(&mut self, len: usize) -> Vec<Line> {
+        let fits = self.spare.iter().position(|b| b.capacity() >= len);
+        let mut buffer = match fits {
+            Some(i) => self.spare.swap_remove(i),
+            None => self.spare.pop().unwrap_or_default(),
+        };
+        buffer.resize(len, Line::ZERO);
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give(&mut self, buffer: Vec<Line>) {
+        if buffer.capacity() > 0 {
+            self.spare.push(buffer);
+        }
+    }
 }
 
 impl Plan {
@@ -43,7 +112,14 @@ impl Plan {
     pub fn new(problem: Problem) -> Result<Self, Error> {
         problem.validate()?;
         let recipe = choose::choose(&problem)?;
-        Ok(Plan { inner: Arc::new(Prepared { problem, recipe, pool: Mutex::default() }) })
+        Ok(Plan {
+            inner: Arc::new(Prepared {
+                problem,
+                recipe,
+                tables: Mutex::default(),
+                pool: Mutex::default(),
+            }),
+        })
     }
 
     /// What was asked.
@@ -62,9 +138,9 @@ impl Plan {
     /// [`Error::LengthMismatch`], [`Error::NonFinite`], [`Error::Overflow`], and what the source
     /// meets. No output is written then.
     pub fn transform<S: Samples + ?Sized>(&self, signal: &S) -> Result<Spectrum, Error> {
-        let mut workspace = self.lock_pool().pop().unwrap_or_default();
+        let mut workspace = lock(&self.inner.pool).pop().unwrap_or_default();
         let result = self.transform_with(signal, &mut workspace);
-        self.lock_pool().push(workspace);
+        lock(&self.inner.pool).push(workspace);
         result
     }
 
@@ -82,7 +158,9 @@ impl Plan {
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
-        let mut run = Run::new(&self.inner, &signal, workspace);
+        let tapered = Tapered { signal: &signal, taper: problem.taper };
+        let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
+        let mut run = Run::new(&self.inner, seen, workspace);
         let Answer { algorithm, mut peaks, certificate } = algorithms::run(&mut run)?;
         let found = peaks.len();
         if let Some(k) = problem.k() {
@@ -119,11 +197,6 @@ impl Plan {
     /// more.
     pub fn sample_indices(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         algorithms::sample_indices(&self.inner)
-    }
-
-    fn lock_pool(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {
-        // A poisoned pool holds only buffers; any content of theirs is overwritten before use.
-        self.inner.pool.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

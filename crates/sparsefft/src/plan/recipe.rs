@@ -28,8 +28,39 @@ pub struct Recipe {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Method {
+    /// Hash, decode, peel, certify (`exact` and `robust`).
+    Peel(Peeling),
     /// Read everything, transform everything, keep the largest.
     Dense,
+}
+
+/// Parameters of `exact` and `robust`.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Peeling {
+    /// The first hash.
+    pub first: First,
+    /// Offsets of the lines that are certain to be needed; the bins may ask for more.
+    pub ladder: Vec<u64>,
+    /// Buckets of the hash that certifies the answer.
+    pub verify: usize,
+    /// Standard deviations that noise must exceed to count as a coefficient.
+    pub sigmas: f64,
+}
+
+/// The hash that all coefficients go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// Sub-sampling by n/bins: no leakage; needs a divisor of n.
+    Comb {
+        /// Number of bins.
+        bins: usize,
+    },
+    /// A permuted window hash: any n.
+    Window {
+        /// Number of buckets.
+        buckets: usize,
+    },
 }
 
 /// Predicted cost of one way to do it.

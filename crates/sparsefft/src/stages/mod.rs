@@ -7,8 +7,17 @@
 
 use std::fmt;
 
+pub(crate) mod bucket_fft;
+pub(crate) mod certify;
+pub(crate) mod estimate;
+pub(crate) mod fold;
+pub(crate) mod hash;
+pub(crate) mod locate;
 pub(crate) mod number;
-pub mod unity;
+pub(crate) mod peel;
+pub(crate) mod permute;
+pub(crate) mod unity;
+pub(crate) mod window;
 
 /// A stage of the pipeline; the same names appear in plans, reports, tests and benches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,255 @@
+//! bucket FFT: four transforms at once over lines, one per lane.
+//!
+//! U\[b\] = Σ_j u\[j\] e^{-2πi jb/B} for each lane τ independently, so no lane is ever shuffled and
+//! every twiddle is a broadcast. Stockham's self-sorting passes of radix 4, 2, 3 and 5 serve every
+//! B = 2^a 3^b 5^c, in natural order.
+
+use crate::Complex;
+use crate::cpu::{dispatch, fma};
+use crate::samples::Line;
+use crate::stages::unity::Unity;
+
+/// A prepared bucket FFT.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BucketFft {
+    size: usize,
+    passes: Vec<Pass>,
+}
+
+/// One pass: `groups` butterflies of this radix, each over `stride` neighbours.
+#[derive(Debug, Clone, PartialEq)]
+struct Pass {
+    radix: usize,
+    groups: usize,
+    stride: usize,
+    /// radix - 1 factors per group.
+    twiddles: Vec<Complex<f64>>,
+}
+
+impl BucketFft {
+    /// Prepares a transform of this size.
+    ///
+    /// # Panics
+    /// If the size is 0 or has a prime factor above 5; planners offer only such sizes.
+    pub(crate) fn new(size: usize) -> Self {
+        assert!(size > 0, "a bucket FFT needs at least one bucket");
+        let mut passes = Vec::new();
+        let (mut left, mut stride) = (size, 1);
+        while left > 1 {
+            let radix = [4, 2, 3, 5].into_iter().find(|r| left.is_multiple_of(*r));
+            let radix = radix.expect("bucket counts have no prime factor above 5");
+            let groups = left / radix;
+            let unity = Unity::new(left as u64);
+            let twiddles = (0..groups as u64)
+                .flat_map(|p| (1..radix as u64).map(move |k| unity.power(p, k).conj()))
+                .collect();
+            passes.push(Pass { radix, groups, stride, twiddles });
+            left = groups;
+            stride *= radix;
+        }
+        BucketFft { size, passes }
+    }
+
+    /// Number of buckets.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Transforms `input` into `out`; `scratch` is overwritten. All have the prepared size.
+    pub(crate) fn process(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
+        assert!(input.len() == self.size && out.len() == self.size && scratch.len() == self.size);
+        if self.passes.is_empty() {
+            out.copy_from_slice(input);
+            return;
+        }
+        // The buffers alternate so that the last pass writes `out`.
+        let mut to_out = self.passes.len() % 2 == 1;
+        for (i, pass) in self.passes.iter().enumerate() {
+            match (i == 0, to_out) {
+                (true, true) => run_pass(pass, input, out),
+                (true, false) => run_pass(pass, input, scratch),
+                (false, true) => run_pass(pass, scratch, out),
+                (false, false) => run_pass(pass, out, scratch),
+            }
+            to_out = !to_out;
+        }
+    }
+}
+
+dispatch! {
+    /// One Stockham pass.
+    fn run_pass(pass: &Pass, x: &[Line], y: &mut [Line]) = pass_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn pass_body<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
+    match pass.radix {
+        4 => radix_pass::<FMA, 4>(pass, x, y, butterfly4),
+        2 => radix_pass::<FMA, 2>(pass, x, y, butterfly2),
+        3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3::<FMA>),
+        _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5::<FMA>),
+    }
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn radix_pass<const FMA: bool, const R: usize>(
+    pass: &Pass,
+    x: &[Line],
+    y: &mut [Line],
+    butterfly: impl Fn([Line; R]) -> [Line; R],
+) {
+    let s = pass.stride;
+    let quarter = pass.groups * s;
+    for (p, w) in pass.twiddles.chunks_exact(R - 1).enumerate() {
+        let out = &mut y[p * R * s..(p + 1) * R * s];
+        for q in 0..s {
+            let mut v = [Line::ZERO; R];
+            for (i, v) in v.iter_mut().enumerate() {
+                *v = x[p * s + q + i * quarter];
+            }
+            let v = butterfly(v);
+            out[q] = v[0];
+            for k in 1..R {
+                // The first group's factors are 1.
+                out[q + k * s] = if p == 0 { v[k] } else { times::<FMA>(v[k], w[k - 1]) };
+            }
+        }
+    }
+}
+
+#[inline(always)] // four lanes, two instructions each
+fn times<const FMA: bool>(a: Line, w: Complex<f64>) -> Line {
+    let mut out = Line::ZERO;
+    for t in 0..4 {
+        out.re[t] = fma::<FMA>(a.re[t], w.re, -(a.im[t] * w.im));
+        out.im[t] = fma::<FMA>(a.re[t], w.im, a.im[t] * w.re);
+    }
+    out
+}
+
+#[inline(always)] // one vector operation per part
+fn add(a: Line, b: Line) -> Line {
+    let mut out = a;
+    for t in 0..4 {
+        out.re[t] += b.re[t];
+        out.im[t] += b.im[t];
+    }
+    out
+}
+
+#[inline(always)] // one vector operation per part
+fn sub(a: Line, b: Line) -> Line {
+    let mut out = a;
+    for t in 0..4 {
+        out.re[t] -= b.re[t];
+        out.im[t] -= b.im[t];
+    }
+    out
+}
+
+/// -i·a.
+#[inline(always)] // renames registers
+fn rotate(a: Line) -> Line {
+    let mut out = Line { re: a.im, im: a.re };
+    for t in 0..4 {
+        out.im[t] = -out.im[t];
+    }
+    out
+}
+
+/// a + c·b with real c.
+#[inline(always)] // one vector operation per part
+fn axpy<const FMA: bool>(a: Line, c: f64, b: Line) -> Line {
+    let mut out = a;
+    for t in 0..4 {
+        out.re[t] = fma::<FMA>(c, b.re[t], a.re[t]);
+        out.im[t] = fma::<FMA>(c, b.im[t], a.im[t]);
+    }
+    out
+}
+
+#[inline(always)] // inlined into its pass
+fn butterfly2(v: [Line; 2]) -> [Line; 2] {
+    [add(v[0], v[1]), sub(v[0], v[1])]
+}
+
+#[inline(always)] // inlined into its pass
+fn butterfly4(v: [Line; 4]) -> [Line; 4] {
+    let (a, b) = (add(v[0], v[2]), sub(v[0], v[2]));
+    let (c, d) = (add(v[1], v[3]), rotate(sub(v[1], v[3])));
+    [add(a, c), add(b, d), sub(a, c), sub(b, d)]
+}
+
+#[inline(always)] // inlined into its pass
+fn butterfly3<const FMA: bool>(v: [Line; 3]) -> [Line; 3] {
+    const SIN: f64 = 0.866_025_403_784_438_6; // sin(2π/3)
+    let (s, d) = (add(v[1], v[2]), rotate(sub(v[1], v[2])));
+    let m = axpy::<FMA>(v[0], -0.5, s);
+    [add(v[0], s), axpy::<FMA>(m, SIN, d), axpy::<FMA>(m, -SIN, d)]
+}
+
+#[inline(always)] // inlined into its pass
+fn butterfly5<const FMA: bool>(v: [Line; 5]) -> [Line; 5] {
+    const C1: f64 = 0.309_016_994_374_947_45; // cos(2π/5)
+    const C2: f64 = -0.809_016_994_374_947_4; // cos(4π/5)
+    const S1: f64 = 0.951_056_516_295_153_5; // sin(2π/5)
+    const S2: f64 = 0.587_785_252_292_473_1; // sin(4π/5)
+    let (a, b) = (add(v[1], v[4]), rotate(sub(v[1], v[4])));
+    let (c, d) = (add(v[2], v[3]), rotate(sub(v[2], v[3])));
+    let m1 = axpy::<FMA>(axpy::<FMA>(v[0], C1, a), C2, c);
+    let m2 = axpy::<FMA>(axpy::<FMA>(v[0], C2, a), C1, c);
+    let zero = Line::ZERO;
+    let n1 = axpy::<FMA>(axpy::<FMA>(zero, S1, b), S2, d);
+    let n2 = axpy::<FMA>(axpy::<FMA>(zero, S2, b), -S1, d);
+    [add(v[0], add(a, c)), add(m1, n1), add(m2, n2), sub(m2, n2), sub(m1, n1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::number::Rng;
+
+    #[test]
+    fn every_smooth_size_equals_the_naive_dft() {
+        let mut rng = Rng::new(11, 0);
+        let mut uniform = || rng.next() as f64 / u64::MAX as f64 - 0.5;
+        for size in [1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 20, 25, 27, 30, 32, 60, 64, 90, 125] {
+            let mut line =
+                || Line { re: [(); 4].map(|_| uniform()), im: [(); 4].map(|_| uniform()) };
+            let x: Vec<Line> = (0..size).map(|_| line()).collect();
+            let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
+            BucketFft::new(size).process(&x, &mut out, &mut scratch);
+            let unity = Unity::new(size as u64);
+            for (b, line) in out.iter().enumerate() {
+                for tau in 0..4 {
+                    let naive: Complex<f64> = (0..size)
+                        .map(|j| x[j].lane(tau) * unity.power(j as u64, b as u64).conj())
+                        .sum();
+                    let error = (naive - line.lane(tau)).norm();
+                    assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_instruction_sets_agree() {
+        let fft = BucketFft::new(240);
+        let x: Vec<Line> = (0..240)
+            .map(|j| Line { re: [j as f64, 1.0, 0.5, -3.0], im: [0.25 * j as f64; 4] })
+            .collect();
+        let (mut wide, mut scratch) = (vec![Line::ZERO; 240], vec![Line::ZERO; 240]);
+        fft.process(&x, &mut wide, &mut scratch);
+        let mut plain = x.clone();
+        for pass in &fft.passes {
+            let mut next = vec![Line::ZERO; 240];
+            pass_body::<false>(pass, &plain, &mut next);
+            plain = next;
+        }
+        for (a, b) in wide.iter().zip(&plain) {
+            for t in 0..4 {
+                assert!((a.lane(t) - b.lane(t)).norm() < 1e-10);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! fold: weighted samples summed into buckets.
+//!
+//! z\[t mod B\] += G(t)·y\[t\] for t = -h … h, four lanes at a time.
+
+use crate::cpu::{dispatch, fma};
+use crate::samples::Line;
+
+dispatch! {
+    /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
+    /// overwritten.
+    pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) = fold_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) {
+    buckets.fill(Line::ZERO);
+    let size = buckets.len();
+    let h = taps.len() - 1;
+    let mut at = (size - h % size) % size;
+    for (i, line) in y.iter().enumerate() {
+        let g = taps[h.abs_diff(i)];
+        let bucket = &mut buckets[at];
+        for tau in 0..4 {
+            bucket.re[tau] = fma::<FMA>(g, line.re[tau], bucket.re[tau]);
+            bucket.im[tau] = fma::<FMA>(g, line.im[tau], bucket.im[tau]);
+        }
+        at += 1;
+        if at == size {
+            at = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_reaches_its_bucket() {
+        for (h, size) in [(0usize, 4usize), (3, 8), (9, 4), (8, 5)] {
+            let taps: Vec<f64> = (0..=h).map(|t| 1.0 / (1 + t) as f64).collect();
+            let y: Vec<Line> = (0..2 * h + 1)
+                .map(|i| Line { re: [i as f64, 1.0, 2.0, 3.0], im: [-(i as f64); 4] })
+                .collect();
+            let mut buckets = vec![Line { re: [9.0; 4], im: [9.0; 4] }; size];
+            fold(&taps, &y, &mut buckets);
+            let mut plain = vec![Line::ZERO; size];
+            for (i, line) in y.iter().enumerate() {
+                let t = i as i64 - h as i64;
+                let b = t.rem_euclid(size as i64) as usize;
+                for tau in 0..4 {
+                    let v = plain[b].lane(tau) + line.lane(tau) * taps[t.unsigned_abs() as usize];
+                    plain[b].set_lane(tau, v);
+                }
+            }
+            for (a, b) in buckets.iter().zip(&plain) {
+                for tau in 0..4 {
+                    assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12);
+                }
+            }
+        }
+    }
+}

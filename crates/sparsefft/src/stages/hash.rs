@@ -1,0 +1,331 @@
+//! A hash: one way to spread the n frequencies over B bins, and the bins measured so far.
+//!
+//! - **Comb** (B divides n): the samples x\[s·j + D + τ\], s = n/B, through a B-point FFT give
+//!   U\[b\] = Σ_{f ≡ b mod B} a_f e^{2πi f(D+τ)/n}. No leakage; f lies in bin f mod B.
+//! - **Window** (any n): the walk x\[σt + D + τ\], weighted by a Kaiser window and folded, gives
+//!   V\[b\] = Σ_f a_f e^{2πi f(D+τ)/n} Ĝ(b - P(f)); f shows in the four bins around P(f).
+//!
+//! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
+
+use crate::algorithms::Run;
+use crate::samples::{Line, progression};
+use crate::stages::Stage;
+use crate::stages::bucket_fft::BucketFft;
+use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::permute::Permutation;
+use crate::stages::unity::Unity;
+use crate::stages::window::{Kaiser, REACH};
+use crate::{Complex, Error};
+use std::sync::Arc;
+
+/// How frequencies are spread.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    /// By their residue.
+    Comb,
+    /// By a random permutation and a window.
+    Window {
+        /// The walk through time.
+        permutation: Permutation,
+        /// The weights.
+        kaiser: Arc<Kaiser>,
+    },
+}
+
+/// The bins of one hash.
+#[derive(Debug)]
+pub(crate) struct Hash {
+    pub(crate) n: u64,
+    pub(crate) buckets: usize,
+    pub(crate) kind: Kind,
+    fft: Arc<BucketFft>,
+    /// Offsets of the lines measured so far.
+    pub(crate) offsets: Vec<u64>,
+    /// Samples of a comb, line after line, kept so that a finer comb need not read them again.
+    raw: Vec<Line>,
+    /// The bins, line after line.
+    pub(crate) measured: Vec<Line>,
+    /// The bins less what is known; empty until peeling begins.
+    pub(crate) residual: Vec<Line>,
+    /// Energy of each bin over all lines: of the residual once peeling has begun.
+    pub(crate) energy: Vec<f64>,
+}
+
+/// The bins that a frequency reaches, and how strongly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reach {
+    pub(crate) bins: [u32; REACH],
+    pub(crate) gains: [f64; REACH],
+    pub(crate) count: usize,
+}
+
+impl Reach {
+    /// Bin and gain, for each bin reached.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        (0..self.count).map(|i| (self.bins[i] as usize, self.gains[i]))
+    }
+
+    /// The bin that sees the frequency best.
+    pub(crate) fn best(&self) -> (usize, f64) {
+        self.iter().fold((0, 0.0), |best, next| if next.1 > best.1 { next } else { best })
+    }
+}
+
+impl Hash {
+    /// A hash without measurements.
+    pub(crate) fn new(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
+        Hash {
+            n,
+            buckets: fft.size(),
+            kind,
+            fft,
+            offsets: Vec::new(),
+            raw: Vec::new(),
+            measured: Vec::new(),
+            residual: Vec::new(),
+            energy: Vec::new(),
+        }
+    }
+
+    /// Number of lanes per bin.
+    pub(crate) fn lanes(&self) -> usize {
+        4 * self.offsets.len()
+    }
+
+    /// Lines that one more offset would read.
+    fn reads(&self) -> usize {
+        match &self.kind {
+            Kind::Comb => self.buckets,
+            Kind::Window { kaiser, .. } => 2 * kaiser.reach() + 1,
+        }
+    }
+
+    /// First sample and step of the walk at offset d.
+    fn walk(&self, d: u64) -> (u64, u64) {
+        match &self.kind {
+            Kind::Comb => (d % self.n, self.n / self.buckets as u64),
+            Kind::Window { permutation, kaiser } => {
+                let back = progression(0, permutation.sigma, kaiser.reach() as u64, self.n);
+                let start = (d as u128 + self.n as u128 - back as u128) % self.n as u128;
+                (start as u64, permutation.sigma)
+            }
+        }
+    }
+
+    /// Indices that the line at offset d reads.
+    pub(crate) fn indices(&self, d: u64) -> impl Iterator<Item = u64> + use<> {
+        let (start, step) = self.walk(d);
+        let n = self.n;
+        (0..self.reads() as u64)
+            .flat_map(move |j| (0..4).map(move |tau| (progression(start, step, j, n) + tau) % n))
+    }
+
+    /// Reads the samples at offset d and appends a line to every bin. Energies are those of the
+    /// measured bins; peeling starts anew.
+    pub(crate) fn measure(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+        let (start, step) = self.walk(d);
+        let reads = self.reads();
+        let mut lines = run.workspace.take(reads);
+        let outcome = run.signal.read_lines(start, step, &mut lines);
+        run.samples_read += 4 * reads as u64;
+        run.clock.lap(Stage::Permute);
+        if let Err(error) = outcome {
+            run.workspace.give(lines);
+            return Err(error);
+        }
+        self.append(run, d, lines)
+    }
+
+    /// Folds and transforms the samples of one line, and appends the bins.
+    fn append(&mut self, run: &mut Run<'_>, d: u64, lines: Vec<Line>) -> Result<(), Error> {
+        let size = self.buckets;
+        let at = self.measured.len();
+        if self.measured.capacity() == 0 {
+            self.measured = run.workspace.take(0);
+        }
+        self.measured.resize(at + size, Line::ZERO);
+        let mut scratch = run.workspace.take(size);
+        match &self.kind {
+            Kind::Comb => {
+                self.fft.process(&lines, &mut self.measured[at..], &mut scratch);
+                scale(&mut self.measured[at..], 1.0 / size as f64);
+                run.clock.lap(Stage::BucketFft);
+                if self.raw.capacity() == 0 {
+                    self.raw = lines;
+                } else {
+                    self.raw.extend_from_slice(&lines);
+                    run.workspace.give(lines);
+                }
+            }
+            Kind::Window { kaiser, .. } => {
+                let mut folded = run.workspace.take(size);
+                crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                run.clock.lap(Stage::Fold);
+                self.fft.process(&folded, &mut self.measured[at..], &mut scratch);
+                run.clock.lap(Stage::BucketFft);
+                run.workspace.give(folded);
+                run.workspace.give(lines);
+            }
+        }
+        run.workspace.give(scratch);
+        self.offsets.push(d);
+        run.workspace.give(std::mem::take(&mut self.residual));
+        self.energy.resize(size, 0.0);
+        let mut total = 0.0;
+        let first = self.offsets.len() == 1;
+        for (e, line) in self.energy.iter_mut().zip(&self.measured[at..]) {
+            let more = line_energy(line);
+            *e = if first { more } else { *e + more };
+            total += more;
+        }
+        if !first {
+            // Earlier energies may have been those of a residual.
+            self.sum_energies();
+        }
+        if total.is_finite() { Ok(()) } else { Err(self.explain_non_finite(run, d)) }
+    }
+
+    /// Which sample made the bins infinite or NaN.
+    fn explain_non_finite(&self, run: &Run<'_>, d: u64) -> Error {
+        let (start, step) = self.walk(d);
+        let mut line = [Line::ZERO];
+        for j in 0..self.reads() as u64 {
+            let first = progression(start, step, j, self.n);
+            if let Err(error) = run.signal.read_lines(first, step, &mut line) {
+                return error;
+            }
+            for tau in 0..4 {
+                let v = line[0].lane(tau);
+                if !(v.re.is_finite() && v.im.is_finite()) {
+                    return crate::algorithms::non_finite((first + tau as u64) % self.n, v);
+                }
+            }
+        }
+        Error::Overflow { limit: 1e150 / self.buckets as f64 }
+    }
+
+    /// The comb with a multiple of the bins, reading only what this one has not read.
+    pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
+        let factor = fft.size() / self.buckets;
+        let mut finer = Hash::new(self.n, fft, Kind::Comb);
+        for (j, &d) in self.offsets.iter().enumerate() {
+            let mut lines = run.workspace.take(finer.buckets);
+            let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
+            for (i, line) in old.iter().enumerate() {
+                lines[i * factor] = *line;
+            }
+            let (start, fine) = finer.walk(d);
+            let (_, coarse) = self.walk(d);
+            let mut part = run.workspace.take(self.buckets);
+            for r in 1..factor {
+                let first = progression(start, fine, r as u64, self.n);
+                run.signal.read_lines(first, coarse, &mut part)?;
+                run.samples_read += 4 * self.buckets as u64;
+                for (i, line) in part.iter().enumerate() {
+                    lines[i * factor + r] = *line;
+                }
+            }
+            run.workspace.give(part);
+            run.clock.lap(Stage::Permute);
+            finer.append(run, d, lines)?;
+        }
+        self.recycle(run);
+        Ok(finer)
+    }
+
+    /// Hands the buffers back.
+    pub(crate) fn recycle(self, run: &mut Run<'_>) {
+        for buffer in [self.raw, self.measured, self.residual] {
+            run.workspace.give(buffer);
+        }
+    }
+
+    /// The bins that f reaches.
+    #[inline]
+    pub(crate) fn reach(&self, f: u64) -> Reach {
+        match &self.kind {
+            Kind::Comb => {
+                let b = (f % self.buckets as u64) as u32;
+                Reach { bins: [b, 0, 0, 0], gains: [1.0, 0.0, 0.0, 0.0], count: 1 }
+            }
+            Kind::Window { permutation, kaiser } => {
+                let p = permutation.position(f, self.buckets);
+                let first = p.floor() - 1.0;
+                let offsets = [0.0, 1.0, 2.0, 3.0].map(|i| first + i - p);
+                let size = self.buckets as i64;
+                let bins = [0, 1, 2, 3].map(|i| (first as i64 + i).rem_euclid(size) as u32);
+                Reach { bins, gains: kaiser.response(offsets), count: REACH }
+            }
+        }
+    }
+
+    /// Copies the lanes of one bin: of the residual if peeling has begun.
+    #[inline]
+    pub(crate) fn lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
+        let from = if self.residual.is_empty() { &self.measured } else { &self.residual };
+        self.copy_lines(from, b, out)
+    }
+
+    /// Copies the measured lanes of one bin.
+    pub(crate) fn measured_lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
+        self.copy_lines(&self.measured, b, out)
+    }
+
+    #[inline]
+    fn copy_lines(&self, from: &[Line], b: usize, out: &mut [Line; MAX_LINES]) -> usize {
+        let lines = self.offsets.len();
+        for (j, out) in out[..lines].iter_mut().enumerate() {
+            *out = from[j * self.buckets + b];
+        }
+        lines
+    }
+
+    /// The lanes view of copied lines.
+    pub(crate) fn lanes_of<'a>(&'a self, lines: &'a [Line]) -> Lanes<'a> {
+        Lanes { lines, offsets: &self.offsets[..lines.len()] }
+    }
+
+    /// Starts peeling: the residual becomes the measured bins.
+    pub(crate) fn begin_peeling(&mut self, run: &mut Run<'_>) {
+        if self.residual.is_empty() {
+            self.residual = run.workspace.take(0);
+        }
+        self.residual.clear();
+        self.residual.extend_from_slice(&self.measured);
+        self.sum_energies();
+    }
+
+    /// Recomputes every bin's energy.
+    pub(crate) fn sum_energies(&mut self) {
+        let from = if self.residual.is_empty() { &self.measured } else { &self.residual };
+        self.energy.clear();
+        self.energy.extend(from[..self.buckets].iter().map(line_energy));
+        for line in from[self.buckets..].chunks_exact(self.buckets) {
+            for (e, l) in self.energy.iter_mut().zip(line) {
+                *e += line_energy(l);
+            }
+        }
+    }
+}
+
+/// Multiplies every lane by a real factor.
+fn scale(lines: &mut [Line], factor: f64) {
+    for line in lines {
+        for tau in 0..4 {
+            line.re[tau] *= factor;
+            line.im[tau] *= factor;
+        }
+    }
+}
+
+/// The four lanes a·e^{2πi f(d+τ)/n} of one tone.
+#[inline]
+pub(crate) fn tone(unity: Unity, f: u64, z: Complex<f64>, a: Complex<f64>, d: u64) -> Line {
+    let mut v = if d == 0 { a } else { a * unity.power(f, d) };
+    let mut line = Line::ZERO;
+    for tau in 0..4 {
+        line.set_lane(tau, v);
+        v *= z;
+    }
+    line
+}

@@ -1,0 +1,415 @@
+//! locate: frequencies from the phases of one bin.
+//!
+//! A bin with one frequency holds U\[D_j + τ\] = v·z^(D_j+τ), z = e^{2πif/n}: lines of four shifts
+//! τ = 0 … 3 at the offsets D_0 = 0 < D_1 < … of a ladder. The phase between neighbouring shifts
+//! tells f/n roughly, each rung multiplies the precision by its distance:
+//!
+//! t ← arg Σ U\[τ+1\] conj U\[τ\];  then  t ← t + arg(⟨line j, model⟩)/(2π D_j)
+//!
+//! A bin with two frequencies obeys an order-2 recurrence; its roots take the place of z. The
+//! nearest admissible integer then replaces t·n, so phasors are exact, and the residual of the
+//! least-squares value is the test: it contains integrality, unit modulus and "nothing else in
+//! this bin" at once.
+
+use crate::Complex;
+use crate::cpu::math::{atan2_turns, cis_turns};
+use crate::cpu::{dispatch, fma};
+use crate::samples::Line;
+use crate::stages::unity::Unity;
+
+/// Most lines that one bin can have.
+pub(crate) const MAX_LINES: usize = 12;
+
+/// Which integers a frequency may be: f ≡ residue mod modulus, 0 ≤ f < n.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lattice {
+    pub(crate) n: u64,
+    pub(crate) modulus: u64,
+    pub(crate) residue: u64,
+}
+
+impl Lattice {
+    /// Every integer below n.
+    pub(crate) fn all(n: u64) -> Self {
+        Lattice { n, modulus: 1, residue: 0 }
+    }
+
+    /// The admissible frequency nearest to t turns per sample, and how far it is, in integers.
+    #[inline]
+    pub(crate) fn snap(&self, t: f64) -> (u64, f64) {
+        let x = t * self.n as f64;
+        let m = ((x - self.residue as f64) / self.modulus as f64).round();
+        let f = self.residue as f64 + m * self.modulus as f64;
+        let away = (f - x).abs();
+        let f = f as i64 % self.n as i64;
+        (if f < 0 { (f + self.n as i64) as u64 } else { f as u64 }, away)
+    }
+}
+
+/// The lanes of one bin: lines at their offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lanes<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) offsets: &'a [u64],
+}
+
+impl Lanes<'_> {
+    /// Number of lanes.
+    pub(crate) fn count(&self) -> usize {
+        4 * self.lines.len()
+    }
+
+    /// Σ |U|².
+    pub(crate) fn energy(&self) -> f64 {
+        self.lines.iter().map(line_energy).sum()
+    }
+
+    /// All lanes in order.
+    pub(crate) fn flat(&self) -> ([Complex<f64>; 4 * MAX_LINES], usize) {
+        let mut out = [Complex::ZERO; 4 * MAX_LINES];
+        for (j, line) in self.lines.iter().enumerate() {
+            for tau in 0..4 {
+                out[4 * j + tau] = line.lane(tau);
+            }
+        }
+        (out, self.count())
+    }
+}
+
+/// Σ |lane|² of one line.
+#[inline]
+pub(crate) fn line_energy(line: &Line) -> f64 {
+    let mut e = [0.0; 4];
+    for (tau, e) in e.iter_mut().enumerate() {
+        *e = line.re[tau] * line.re[tau] + line.im[tau] * line.im[tau];
+    }
+    (e[0] + e[1]) + (e[2] + e[3])
+}
+
+/// Writes the phasors e^{2πi f (D_j + τ)/n} of all lanes.
+pub(crate) fn phasors(unity: Unity, f: u64, offsets: &[u64], out: &mut [Complex<f64>]) {
+    let z = unity.power(f, 1);
+    let z2 = z * z;
+    let powers = [Complex::ONE, z, z2, z2 * z];
+    for (&d, four) in offsets.iter().zip(out.chunks_exact_mut(4)) {
+        let base = if d == 0 { Complex::ONE } else { unity.power(f, d) };
+        for (o, p) in four.iter_mut().zip(powers) {
+            *o = base * p;
+        }
+    }
+}
+
+/// One frequency of a bin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) f: u64,
+    pub(crate) value: Complex<f64>,
+}
+
+/// Phase of a complex number in turns.
+#[inline]
+fn turns(v: Complex<f64>) -> f64 {
+    atan2_turns(v.im, v.re)
+}
+
+#[inline]
+fn cis(t: f64) -> Complex<f64> {
+    let (c, s) = cis_turns(t - t.round());
+    Complex::new(c, s)
+}
+
+/// Σ_τ line\[τ\]·conj(z)^τ.
+#[inline]
+fn project(line: &Line, z: Complex<f64>) -> Complex<f64> {
+    let z = z.conj();
+    line.lane(0) + z * (line.lane(1) + z * (line.lane(2) + z * line.lane(3)))
+}
+
+/// The best single frequency: where it is (turns per sample), before snapping.
+pub(crate) fn single(lanes: Lanes<'_>) -> f64 {
+    let mut p = Complex::ZERO;
+    for line in lanes.lines {
+        for tau in 0..3 {
+            p += line.lane(tau + 1) * line.lane(tau).conj();
+        }
+    }
+    let mut t = turns(p);
+    for j in 1..lanes.lines.len() {
+        // The value that the lines so far give at the present t, against line j.
+        let z = cis(t);
+        let known: Complex<f64> =
+            (0..j).map(|i| project(&lanes.lines[i], z) * cis(-t * lanes.offsets[i] as f64)).sum();
+        let here = project(&lanes.lines[j], z) * cis(-t * lanes.offsets[j] as f64);
+        t += turns(here * known.conj()) / lanes.offsets[j] as f64;
+    }
+    t
+}
+
+/// The best two frequencies (turns per sample), or `None` where the recurrence is degenerate.
+pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
+    // Minimise Σ |U2 + c1 U1 + c0 U0|² + |U3 + c1 U2 + c0 U1|² over all lines. One line gives two
+    // equations for two unknowns, solved directly; more give normal equations.
+    let (c0, c1) = if lanes.lines.len() == 1 {
+        let u = |tau| lanes.lines[0].lane(tau);
+        let det = u(0) * u(2) - u(1) * u(1);
+        if det.norm_sqr() <= 1e-24 * lanes.energy().powi(2) {
+            return None;
+        }
+        ((u(1) * u(3) - u(2) * u(2)) / det, (u(1) * u(2) - u(0) * u(3)) / det)
+    } else {
+        let (mut a00, mut a11) = (0.0, 0.0);
+        let [mut a01, mut b0, mut b1] = [Complex::<f64>::ZERO; 3];
+        for line in lanes.lines {
+            for t in 0..2 {
+                let (u0, u1, u2) = (line.lane(t), line.lane(t + 1), line.lane(t + 2));
+                a00 += u0.norm_sqr();
+                a11 += u1.norm_sqr();
+                a01 += u0.conj() * u1;
+                b0 -= u0.conj() * u2;
+                b1 -= u1.conj() * u2;
+            }
+        }
+        let det = a00 * a11 - a01.norm_sqr();
+        if det <= 1e-12 * a00 * a11 {
+            return None;
+        }
+        ((b0 * a11 - a01 * b1) / det, (b1 * a00 - a01.conj() * b0) / det)
+    };
+    let half = -0.5 * c1;
+    let root = (half * half - c0).sqrt();
+    let mut t = [turns(half + root), turns(half - root)];
+    for j in 1..lanes.lines.len() {
+        let d = lanes.offsets[j] as f64;
+        let (v0, vj) = (pair(&lanes.lines[0], t)?, pair(&lanes.lines[j], t)?);
+        for i in 0..2 {
+            let here = vj[i] * cis(-t[i] * d);
+            t[i] += turns(here * v0[i].conj()) / d;
+        }
+    }
+    Some(t)
+}
+
+/// The two values that explain one line best at these frequencies.
+fn pair(line: &Line, t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
+    let z = [cis(t[0]), cis(t[1])];
+    let w = z[0].conj() * z[1];
+    // Gram [4, g; conj g, 4], g = Σ (conj z0 z1)^τ.
+    let g = (w * (w * (w + 1.0) + 1.0)) + 1.0;
+    let det = 16.0 - g.norm_sqr();
+    if det < 1e-9 {
+        return None;
+    }
+    let (r0, r1) = (project(line, z[0]), project(line, z[1]));
+    Some([(4.0 * r0 - g * r1) / det, (4.0 * r1 - g.conj() * r0) / det])
+}
+
+/// Offsets D_1 < D_2 < … that lead from the phase of neighbouring shifts to single integers (or
+/// to steps of `unit` integers), at bin signal-to-noise ratio `gamma` per lane.
+///
+/// Each rung must not wrap: its distance times the error so far, at c standard deviations, stays
+/// below half a turn less its own phase error. The fewest rungs that leave c ≥ 12 are taken (two
+/// frequencies in a bin amplify the noise), or c ≥ 6 where 12 would need more than one rung extra;
+/// then the rungs are spread to make c as large as possible. `None` where no ladder of
+/// [`MAX_LINES`] lines can climb.
+pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<Vec<u64>> {
+    let best = |c_min: f64| {
+        (1..=MAX_LINES).find_map(|lines| rungs(gamma, n, unit, lines, c_min).map(|_| lines))
+    };
+    let lines = match (best(12.0), best(6.0)) {
+        (Some(wide), Some(tight)) => wide.min(tight + 1),
+        (None, Some(tight)) => tight,
+        _ => return None,
+    };
+    // Largest c that this many lines allow.
+    let (mut lo, mut hi) = (6.0f64, 1e6f64);
+    for _ in 0..40 {
+        let c = (lo * hi).sqrt();
+        if rungs(gamma, n, unit, lines, c).is_some() {
+            lo = c;
+        } else {
+            hi = c;
+        }
+    }
+    rungs(gamma, n, unit, lines, lo)
+}
+
+/// The offsets for exactly this many lines at c standard deviations, if they reach.
+fn rungs(gamma: f64, n: u64, unit: u64, lines: usize, c: f64) -> Option<Vec<u64>> {
+    let tau = std::f64::consts::TAU;
+    let goal = unit as f64 / (2.0 * n as f64);
+    // Three neighbour products average; each later phase compares 4 lanes with 4j known ones.
+    let mut error = c / (tau * 3.0 * gamma.sqrt());
+    let mut offsets = vec![0u64];
+    for j in 1..lines {
+        let phase = c / tau * ((1.0 + 1.0 / j as f64) / (8.0 * gamma)).sqrt();
+        let d = (((0.5 - phase) / error).min(n as f64 / 2.0)) as u64 & !3;
+        if phase >= 0.5 || d < 4 || d <= *offsets.last()? {
+            return None;
+        }
+        offsets.push(d);
+        error = phase / d as f64;
+    }
+    (error < goal).then_some(offsets)
+}
+
+/// Bins that are decoded side by side.
+const WIDE: usize = 4;
+
+/// Decoded single frequencies of several bins of a one-line comb.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Singles {
+    pub(crate) f: [f64; WIDE],
+    pub(crate) re: [f64; WIDE],
+    pub(crate) im: [f64; WIDE],
+    pub(crate) residual: [f64; WIDE],
+}
+
+dispatch! {
+    /// Decodes the single frequency of each listed bin of a comb of `bins.len()` bins with one
+    /// line: the vector form of [`single`], [`Lattice::snap`] and the fit of one value. `out` gets
+    /// one entry per four bins; the last may be padded.
+    pub(crate) fn comb_singles(n: u64, bins: &[Line], list: &[u32], out: &mut Vec<Singles>)
+        = comb_singles_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn comb_singles_body<const FMA: bool>(n: u64, bins: &[Line], list: &[u32], out: &mut Vec<Singles>) {
+    out.clear();
+    let (length, modulus) = (n as f64, bins.len() as f64);
+    let (inverse_length, inverse_modulus) = (1.0 / length, 1.0 / modulus);
+    for chunk in list.chunks(WIDE) {
+        // Lane i of every array belongs to bin i of the chunk.
+        let mut re = [[0.0; WIDE]; 4];
+        let mut im = [[0.0; WIDE]; 4];
+        let mut residue = [0.0; WIDE];
+        for i in 0..WIDE {
+            let b = chunk[i.min(chunk.len() - 1)];
+            let line = &bins[b as usize];
+            residue[i] = b as f64;
+            for tau in 0..4 {
+                re[tau][i] = line.re[tau];
+                im[tau][i] = line.im[tau];
+            }
+        }
+        let mut s = Singles::default();
+        for i in 0..WIDE {
+            let (mut pr, mut pi) = (0.0, 0.0);
+            for tau in 0..3 {
+                let (ar, ai, br, bi) = (re[tau + 1][i], im[tau + 1][i], re[tau][i], im[tau][i]);
+                pr = fma::<FMA>(ar, br, fma::<FMA>(ai, bi, pr));
+                pi = fma::<FMA>(ai, br, fma::<FMA>(-ar, bi, pi));
+            }
+            let x = atan2_turns(pi, pr) * length;
+            let m = ((x - residue[i]) * inverse_modulus).round_ties_even();
+            let f = fma::<FMA>(m, modulus, residue[i]);
+            let f = if f < 0.0 { f + length } else { f };
+            let f = if f >= length { f - length } else { f };
+            s.f[i] = f;
+            let (c, sn) = cis_turns(f * inverse_length);
+            // Horner in conj z, then the residual at each shift.
+            let (mut vr, mut vi) = (re[3][i], im[3][i]);
+            for tau in (0..3).rev() {
+                let r = fma::<FMA>(vr, c, fma::<FMA>(vi, sn, re[tau][i]));
+                vi = fma::<FMA>(vi, c, fma::<FMA>(-vr, sn, im[tau][i]));
+                vr = r;
+            }
+            (vr, vi) = (0.25 * vr, 0.25 * vi);
+            s.re[i] = vr;
+            s.im[i] = vi;
+            let mut energy = 0.0;
+            for tau in 0..4 {
+                let (dr, di) = (re[tau][i] - vr, im[tau][i] - vi);
+                energy = fma::<FMA>(dr, dr, fma::<FMA>(di, di, energy));
+                let r = fma::<FMA>(vr, c, -(vi * sn));
+                vi = fma::<FMA>(vr, sn, vi * c);
+                vr = r;
+            }
+            s.residual[i] = energy;
+        }
+        out.push(s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::number::Rng;
+
+    fn lines(n: u64, offsets: &[u64], tones: &[(u64, Complex<f64>)]) -> Vec<Line> {
+        let unity = Unity::new(n);
+        offsets
+            .iter()
+            .map(|&d| {
+                let mut line = Line::ZERO;
+                for tau in 0..4 {
+                    let v = tones.iter().map(|(f, a)| a * unity.power(*f, d + tau as u64)).sum();
+                    line.set_lane(tau, v);
+                }
+                line
+            })
+            .collect()
+    }
+
+    #[test]
+    fn snapping_respects_the_residue() {
+        let lattice = Lattice { n: 1 << 20, modulus: 256, residue: 17 };
+        assert_eq!(lattice.snap((17.0 + 256.0 * 9.0 + 100.0) / (1 << 20) as f64).0, 17 + 256 * 9);
+        assert_eq!(lattice.snap(-200.0 / (1 << 20) as f64).0, (1 << 20) - 256 + 17);
+        assert_eq!(Lattice::all(7).snap(-1.0 / 7.0).0, 6);
+    }
+
+    #[test]
+    fn one_and_two_frequencies_are_located() {
+        let n = (1u64 << 30) + 3;
+        let offsets = [0u64, 400, 90_000];
+        let (f, g) = (123_456_789, 987_654_321);
+        for l in 1..=3 {
+            let one = lines(n, &offsets[..l], &[(f, Complex::new(0.3, -2.0))]);
+            let lanes = Lanes { lines: &one, offsets: &offsets[..l] };
+            assert_eq!(Lattice::all(n).snap(single(lanes)).0, f);
+            let two = lines(n, &offsets[..l], &[(f, Complex::ONE), (g, Complex::new(0.0, 0.4))]);
+            let lanes = Lanes { lines: &two, offsets: &offsets[..l] };
+            let mut found = double(lanes).unwrap().map(|t| Lattice::all(n).snap(t).0);
+            found.sort_unstable();
+            assert_eq!(found, [f, g]);
+        }
+    }
+
+    #[test]
+    fn the_vector_form_equals_the_plain_one() {
+        let (n, size) = (1u64 << 24, 64usize);
+        let mut rng = Rng::new(4, 4);
+        let mut bins = vec![Line::ZERO; size];
+        let mut truth = Vec::new();
+        for b in (0..size as u64).step_by(3) {
+            let f = b + size as u64 * rng.below(n / size as u64);
+            let a = Complex::new(rng.below(100) as f64 - 50.0, 1.0 + rng.below(9) as f64);
+            bins[b as usize] = lines(n, &[0], &[(f, a)])[0];
+            truth.push((b as u32, f, a));
+        }
+        let list: Vec<u32> = truth.iter().map(|t| t.0).collect();
+        let mut out = Vec::new();
+        comb_singles(n, &bins, &list, &mut out);
+        for (i, &(b, f, a)) in truth.iter().enumerate() {
+            let s = &out[i / WIDE];
+            assert_eq!(s.f[i % WIDE], f as f64);
+            let v = Complex::new(s.re[i % WIDE], s.im[i % WIDE]);
+            assert!((v - a).norm() < 1e-12 * a.norm());
+            assert!(s.residual[i % WIDE] < 1e-27 * a.norm_sqr());
+            let lanes = Lanes { lines: &bins[b as usize..][..1], offsets: &[0] };
+            let lattice = Lattice { n, modulus: size as u64, residue: b as u64 };
+            assert_eq!(lattice.snap(single(lanes)).0, f);
+        }
+    }
+
+    #[test]
+    fn ladders_climb_only_as_far_as_the_noise_allows() {
+        let n = 1u64 << 22;
+        assert_eq!(ladder(1e20, n, 256), Some(vec![0]));
+        let noisy = ladder(25_600.0, n, 256).unwrap();
+        assert!(noisy.len() >= 2 && noisy.len() <= 3, "{noisy:?}");
+        let weak = ladder(25.0, n, 256).unwrap();
+        assert!(weak.len() > noisy.len() && weak.windows(2).all(|w| w[0] < w[1]), "{weak:?}");
+        assert_eq!(ladder(0.5, n, 256), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! permute: the random order in which a hash walks through time, and where each frequency lands.
+//!
+//! Walking t → σt mod n with a unit σ moves frequency f to σf mod n. Over B buckets it then lies at
+//! position P(f) = B·(σf mod n)/n, a real number: B need not divide n.
+
+use crate::stages::number::{Rng, mul_mod};
+
+/// A spectrum permutation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Permutation {
+    pub(crate) n: u64,
+    pub(crate) sigma: u64,
+}
+
+impl Permutation {
+    /// The permutation number `stream` of a seed.
+    pub(crate) fn random(n: u64, seed: u64, stream: u64) -> Self {
+        Permutation { n, sigma: Rng::new(seed, stream).unit(n) }
+    }
+
+    /// Position of f among `buckets` buckets, in 0 ≤ P < buckets.
+    #[inline]
+    pub(crate) fn position(&self, f: u64, buckets: usize) -> f64 {
+        let moved = if self.n <= 1 << 32 {
+            if self.n.is_power_of_two() {
+                (self.sigma * f) & (self.n - 1)
+            } else {
+                self.sigma * f % self.n
+            }
+        } else {
+            mul_mod(self.sigma, f, self.n)
+        };
+        // One rounding each in the conversion, the product and the quotient: at most 2^-51 B.
+        moved as f64 * buckets as f64 / self.n as f64
+    }
+}
+
+/// Distance a - b on a circle of `buckets` buckets, in -buckets/2 … buckets/2.
+#[inline]
+pub(crate) fn distance(a: f64, b: f64, buckets: usize) -> f64 {
+    let d = a - b;
+    let size = buckets as f64;
+    d - size * (d / size).round()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_exact_and_spread() {
+        let p = Permutation { n: (1 << 40) + 15, sigma: (1 << 39) + 3 };
+        let expected = mul_mod(p.sigma, 123_456_789_012, p.n) as f64 / p.n as f64 * 64.0;
+        assert!((p.position(123_456_789_012, 64) - expected).abs() < 1e-12);
+        // Multiples of a large power of two, which a comb would put into one bin, spread out.
+        let p = Permutation::random(1 << 22, 5, 1);
+        let mut seen: Vec<usize> =
+            (0..64).map(|i| p.position(i << 14, 64).floor() as usize).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() > 30, "{} buckets hit", seen.len());
+    }
+
+    #[test]
+    fn distance_wraps() {
+        assert_eq!(distance(0.5, 63.5, 64), 1.0);
+        assert_eq!(distance(63.0, 1.0, 64), -2.0);
+    }
+}
