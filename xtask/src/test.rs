@@ -26,6 +26,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             total.failed += 1;
         }
     };
+    let browser = install_browser(&mut check);
     for component in ["fmt", "clippy"] {
         if !works("cargo", &[component, "--version"]) {
             let package = if component == "fmt" { "rustfmt" } else { component };
@@ -46,11 +47,17 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     );
 
     let nextest = works("cargo", &["nextest", "--version"]);
-    let suite = if nextest {
-        tee(cargo().args(["nextest", "run", "--workspace", "--no-fail-fast"]))
+    let mut suite = cargo();
+    if nextest {
+        suite.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
     } else {
-        tee(cargo().args(["test", "--workspace", "--all-targets", "--no-fail-fast"]))
-    };
+        suite.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
+    }
+    if let Some(browser) = browser {
+        // Tests that find no browser pass without one unless it is named here.
+        suite.env("SPARSEFFT_CHROMIUM", browser);
+    }
+    let suite = tee(&mut suite);
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
     for (name, outcome) in [("the test suite", suite), ("documentation tests", doc)] {
         let tally = count(&outcome.output);
@@ -64,6 +71,31 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(total.failed == 0)
+}
+
+/// The browser that tests of HTML pages need, installed from the distribution if it is missing.
+fn install_browser(check: &mut impl FnMut(&str, Outcome)) -> Option<&'static str> {
+    const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+    let find = || NAMES.into_iter().find(|name| works(name, &["--version"]));
+    if let Some(name) = find() {
+        return Some(name);
+    }
+    if works("apt-get", &["--version"]) {
+        let sudo = !works("sh", &["-c", "test $(id -u) = 0"]);
+        for words in [&["update"][..], &["install", "-y", "--no-install-recommends", "chromium"]] {
+            let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
+            if sudo {
+                command.args(["-n", "apt-get"]);
+            }
+            tee(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"));
+        }
+    }
+    let found = find();
+    if found.is_none() {
+        let output = "install chromium by hand".to_owned();
+        check("installing chromium", Outcome { success: false, output });
+    }
+    found
 }
 
 /// Adds up the summaries of `cargo test` and of `cargo nextest`.

@@ -6,8 +6,10 @@ mod generate;
 mod peaks;
 mod plan;
 mod plot;
+mod report;
 mod search;
 mod shell;
+mod waterfall;
 
 use crate::Exit;
 use anyhow::Result;
@@ -24,6 +26,7 @@ use clap::{Parser, Subcommand};
   sparsefft peaks signal.npy               find the tones, however many there are
   sparsefft peaks radio.sigmf-meta         SigMF, WAV, raw samples (cf32, cs8, …): by extension
   sparsefft peaks signal.npy -k 50 --json  the 50 largest coefficients, for a program
+  sparsefft report x.wav -o report.html    one offline page; plot and waterfall draw pictures
   sparsefft gen -n 1Gi --tones 9 -o x.cs8  a test signal, also larger than memory
   sparsefft plan -n 64Mi -k 50             what would be done, and what it would cost
 
@@ -50,6 +53,8 @@ enum Command {
     Peaks(peaks::Args),
     Plan(plan::Args),
     Plot(plot::Args),
+    Report(report::Args),
+    Waterfall(waterfall::Args),
     Fft(fft::Args),
     Completions(shell::CompletionArgs),
     Man(shell::ManArgs),
@@ -68,6 +73,8 @@ impl Cli {
             Command::Peaks(args) => peaks::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Plot(args) => plot::run(args),
+            Command::Report(args) => report::run(args),
+            Command::Waterfall(args) => waterfall::run(args),
             Command::Fft(args) => fft::run(args),
             Command::Completions(args) => shell::completions(args),
             Command::Man(args) => shell::man(args),

@@ -101,6 +101,17 @@ impl Plan {
 }
 
 impl Peaks {
+    /// Keeps the strongest peaks, still sorted by index; returns how many were dropped.
+    pub fn keep_strongest(&mut self, most: usize) -> usize {
+        let dropped = self.peaks.len().saturating_sub(most);
+        if dropped > 0 {
+            self.peaks.sort_by(|a, b| b.magnitude.total_cmp(&a.magnitude));
+            self.peaks.truncate(most);
+            self.peaks.sort_by_key(|p| p.index);
+        }
+        dropped
+    }
+
     /// Gathers an answer.
     pub fn new(view: &View<'_>, recipe: &Recipe) -> Self {
         let (s, c, r) = (view.spectrum, view.spectrum.certificate(), view.spectrum.report());

@@ -11,8 +11,11 @@ pub mod plot;
 pub mod progress;
 pub mod raster;
 pub mod recorder;
+pub mod report;
 pub mod scene;
 mod table;
+pub mod waterfall;
+pub mod zoom;
 
 pub use csv::csv;
 pub use json::{Peaks, Plan as PlanJson};

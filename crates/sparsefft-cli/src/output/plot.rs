@@ -59,7 +59,7 @@ pub struct Frame {
     pub area: [f64; 4],
     /// Range of the horizontal axis.
     pub x: [f64; 2],
-    /// Range of the vertical axis, the lower end first.
+    /// Range of the vertical axis: its values at the bottom and at the top.
     pub y: [f64; 2],
 }
 
@@ -102,14 +102,16 @@ impl Frame {
                 format!("class=\"x-tick\" data-value=\"{}\"", t * scale),
             );
         }
-        for t in ticks(self.y[0], self.y[1], 7) {
+        let ys = ticks(self.y[0].min(self.y[1]), self.y[0].max(self.y[1]), 7);
+        let digits = self::digits(&ys);
+        for t in ys {
             let (_, y) = self.place(self.x[0], t);
             let line = [left, y, right, y];
             scene.add(Shape::Line { at: line, colour: palette.grid, width: 1.0, dashed: false });
             scene.add_with(
                 Shape::Text {
                     at: (left - 8.0, y + 4.0),
-                    text: format!("{:.0}", t + 0.0),
+                    text: format!("{:.digits$}", t + 0.0),
                     size: 12.0,
                     anchor: Anchor::End,
                     colour: palette.ink,
