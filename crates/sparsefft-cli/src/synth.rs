@@ -5,6 +5,7 @@
 
 use num_complex::Complex;
 use std::f64::consts::TAU;
+use std::sync::OnceLock;
 
 /// A sinusoid with constant or linearly drifting frequency.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,15 +150,30 @@ pub fn random_tones(n: u64, k: u64, range: f64, real: bool, seed: u64) -> Vec<(u
         .collect()
 }
 
-/// Complex Gaussian noise with E|v|² = 1 for this index (Box and Muller: an exponential radius
-/// and a uniform angle, 32 bits each, which reach 4.7 standard deviations).
+/// Complex Gaussian noise with E|v|² = 1 for this index: the sum of two entries of a table of
+/// Gaussian values, picked by a hash. Four billion different sums, and no logarithm per sample.
+#[inline]
 pub fn gaussian(seed: u64, index: u64) -> Complex<f32> {
+    static TABLE: OnceLock<Box<[Complex<f32>]>> = OnceLock::new();
+    let table = TABLE.get_or_init(gaussian_table);
     let bits = hash(seed.wrapping_add(7), index);
-    let u = ((bits >> 32) as f32 + 0.5) / 4294967296.0;
-    let angle = std::f32::consts::TAU * (bits as u32 as f32 / 4294967296.0);
-    let (sin, cos) = angle.sin_cos();
-    let radius = (-u.min(1.0).ln()).sqrt();
-    Complex::new(radius * cos, radius * sin)
+    (table[bits as usize % ENTRIES] + table[(bits >> 32) as usize % ENTRIES])
+        * std::f32::consts::FRAC_1_SQRT_2
+}
+
+const ENTRIES: usize = 1 << 16;
+
+/// Box and Muller: an exponential radius, here at evenly spaced quantiles so that the table has
+/// exactly the right power, and a hashed angle; pairs of opposite entries have no mean.
+fn gaussian_table() -> Box<[Complex<f32>]> {
+    let value = |i: usize| {
+        let u = ((i / 2) as f64 + 0.5) / (ENTRIES / 2) as f64;
+        let angle = TAU * ((hash(1, i as u64 / 2) >> 11) as f64 / 9007199254740992.0);
+        let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let v = Complex::from_polar(sign * (-u.ln()).sqrt(), angle);
+        Complex::new(v.re as f32, v.im as f32)
+    };
+    (0..ENTRIES).map(value).collect()
 }
 
 /// 64 well-mixed bits for a counter (the splitmix64 finaliser).
