@@ -13,6 +13,7 @@
 
 use super::{Answer, Run, dense};
 use crate::certificate::{Certificate, Verdict};
+use crate::cpu::wide::F4;
 use crate::plan::{self, First, Peeling, smooth_near};
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
@@ -24,7 +25,7 @@ use crate::stages::hash::{Hash, Kind};
 use crate::stages::locate::{
     self, Found, Lattice, MAX_LINES, comb_singles, double, phasors, single,
 };
-use crate::stages::peel::{Coefficient, peel, peel_and_sum};
+use crate::stages::peel::{Coefficient, peel_all, peel_one};
 use crate::stages::permute::{Permutation, distance};
 use crate::stages::unity::Unity;
 use crate::stages::window::{self, BETAS};
@@ -399,6 +400,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         if self.weak == 0 && open > 0 {
             self.resolve()?;
+            self.polish();
         }
         self.conclude()
     }
@@ -435,6 +437,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         if self.weak == 0 {
             self.exchange();
             self.resolve()?;
+            self.polish();
         }
         self.conclude()
     }
@@ -519,7 +522,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             return None;
         }
         let f = t.map(|t| lattice.snap(t).0);
-        let (values, residual) = self.fit_bin(lanes, &f)?;
+        let (values, residual) = locate::fit_two(self.unity, lanes, f)?;
         let limit = self.limit(comb, lanes.count() - 2);
         (residual <= limit + OWN_ROUNDING * comb.energy[b])
             .then(|| [0, 1].map(|i| Found { f: f[i], value: values[i] }))
@@ -551,8 +554,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.members.clear();
         if let Some(comb) = &mut self.comb {
             comb.begin_peeling(self.run);
+            peel_all(comb, self.unity, &self.known);
             for c in &self.known {
-                peel(comb, self.unity, c.f, c.z, c.a);
                 let b = (c.f % comb.buckets as u64) as usize;
                 self.members.entry(b).or_default().push(c.f);
             }
@@ -575,7 +578,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         for hash in self.comb.iter_mut().chain(&mut self.windows) {
-            peel_and_sum(hash, self.unity, f, z, a);
+            peel_one(hash, self.unity, &Coefficient { f, a, z });
         }
     }
 
@@ -598,7 +601,13 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         let mut stalled = 0u32;
         for round in 0..MAX_ROUNDS {
-            let open = self.open_bins();
+            let mut open = self.open_bins();
+            if open > 0 && !self.windows.is_empty() {
+                // What is left may be the error of values that share their bins.
+                self.polish();
+                self.exchange();
+                open = self.open_bins();
+            }
             if open == 0 {
                 return Ok(());
             }
@@ -609,6 +618,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             let wanted = (8u64 << (round / 2)).saturating_mul(left << (2 * stalled));
             let weakest = self.weakest_open().max(f64::MIN_POSITIVE);
             let quiet = (100.0 * self.noise / weakest) as u64;
+            let first = self.comb.as_ref().or(self.windows.first()).map_or(0, |h| h.buckets);
+            let quiet = quiet.min(4 * first as u64);
             let buckets = wanted.max(quiet).clamp(32, 1 << 26).next_power_of_two() as usize;
             let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
             let beta = if self.noisy {
@@ -661,9 +672,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Peels every known coefficient from one hash.
     fn peel_all(&mut self, hash: &mut Hash) {
-        for c in &self.known {
-            peel(hash, self.unity, c.f, c.z, c.a);
-        }
+        peel_all(hash, self.unity, &self.known);
         hash.sum_energies();
     }
 
@@ -743,12 +752,13 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         self.run.clock.lap(Stage::Locate);
-        self.polish(40);
     }
 
     /// Joint least squares of the amplitudes. Without noise only of those that no comb bin
     /// settles, over the windows; with noise of all, over all hashes, since each adds information.
-    fn polish(&mut self, steps: usize) {
+    fn polish(&mut self) {
+        // Noise limits the values long before rounding does.
+        let (steps, goal) = if self.noisy { (12, 1e-7) } else { (40, 1e-28) };
         let settled = |c: &Coefficient| {
             !self.noisy
                 && self.comb.as_ref().is_some_and(|comb| {
@@ -768,12 +778,12 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut hashes: Vec<&mut Hash> =
             comb.iter_mut().filter(|_| noisy).chain(&mut windows).collect();
         let floors: Vec<f64> = hashes.iter().map(|h| self.floor(h)).collect();
-        polish(&mut part, &mut hashes, &floors, self.unity, steps);
+        polish(&mut part, &mut hashes, &floors, self.unity, steps, goal);
         for (&i, c) in chosen.iter().zip(&part) {
             let change = c.a - self.known[i].a;
             self.known[i].a = c.a;
             if !noisy && let Some(comb) = &mut comb {
-                peel_and_sum(comb, self.unity, c.f, c.z, change);
+                peel_one(comb, self.unity, &Coefficient { a: change, ..*c });
             }
         }
         // Peeling has accumulated rounding; the measurements have not.
@@ -851,7 +861,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
         let Kind::Window { permutation, kaiser } = &hash.kind else { return None };
         let away = distance(permutation.position(f, hash.buckets), b as f64, hash.buckets);
-        (away.abs() < 0.8).then(|| 1.0 / kaiser.response([away; 4])[0])
+        (away.abs() < 0.8).then(|| 1.0 / kaiser.response::<false>(F4::splat(away)).0[0])
     }
 
     /// The frequency nearest to t that an open comb bin allows.

@@ -85,7 +85,8 @@ struct Trace {
 }
 
 /// Improves all amplitudes jointly: minimises Σ_h |residual_h|²/floor_h over the hashes by
-/// conjugate gradients, and leaves the residuals as those of the improved amplitudes.
+/// conjugate gradients, and leaves the residuals as those of the improved amplitudes. Stops when
+/// the squared gradient has fallen to `goal` of its first value.
 ///
 /// The residuals must be those of `known` on entry. Columns are scaled to unit norm, so the number
 /// of steps depends on collisions alone: a dozen where tones are apart.
@@ -95,6 +96,7 @@ pub(crate) fn polish(
     floors: &[f64],
     unity: Unity,
     steps: usize,
+    goal: f64,
 ) {
     let weights: Vec<f64> = floors.iter().map(|f| 1.0 / f.max(f64::MIN_POSITIVE)).collect();
     let best = weights.iter().cloned().fold(0.0, f64::max);
@@ -144,7 +146,7 @@ pub(crate) fn polish(
     let mut images: Vec<Vec<Line>> =
         hashes.iter().map(|h| vec![Line::ZERO; h.residual.len()]).collect();
     for _ in 0..steps {
-        if size <= 1e-30 * start || size == 0.0 {
+        if size <= goal * start || size == 0.0 {
             break;
         }
         let mut curvature = 0.0;

@@ -8,6 +8,7 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
+use crate::cpu::wide::F4;
 use crate::samples::{Line, progression};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
@@ -241,8 +242,13 @@ impl Hash {
     }
 
     /// The bins that f reaches.
-    #[inline]
     pub(crate) fn reach(&self, f: u64) -> Reach {
+        self.reach_wide::<false>(f)
+    }
+
+    /// As [`reach`](Hash::reach), inside a vectorised loop.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn reach_wide<const FMA: bool>(&self, f: u64) -> Reach {
         match &self.kind {
             Kind::Comb => {
                 let b = (f % self.buckets as u64) as u32;
@@ -251,10 +257,14 @@ impl Hash {
             Kind::Window { permutation, kaiser } => {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
-                let offsets = [0.0, 1.0, 2.0, 3.0].map(|i| first + i - p);
+                let offsets = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
                 let size = self.buckets as i64;
-                let bins = [0, 1, 2, 3].map(|i| (first as i64 + i).rem_euclid(size) as u32);
-                Reach { bins, gains: kaiser.response(offsets), count: REACH }
+                let wrap = |b: i64| {
+                    let b = if b < 0 { b + size } else { b };
+                    if b >= size { (b % size) as u32 } else { b as u32 }
+                };
+                let bins = [0, 1, 2, 3].map(|i| wrap(first as i64 + i));
+                Reach { bins, gains: kaiser.response::<FMA>(offsets).0, count: REACH }
             }
         }
     }

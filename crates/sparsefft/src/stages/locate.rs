@@ -12,8 +12,9 @@
 //! this bin" at once.
 
 use crate::Complex;
-use crate::cpu::math::{atan2_turns, cis_turns};
-use crate::cpu::{dispatch, fma};
+use crate::cpu::dispatch;
+use crate::cpu::math::{atan2_turns, atan2_turns4, cis_turns, cis_turns4};
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::unity::Unity;
 
@@ -176,7 +177,7 @@ pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
         ((b0 * a11 - a01 * b1) / det, (b1 * a00 - a01.conj() * b0) / det)
     };
     let half = -0.5 * c1;
-    let root = (half * half - c0).sqrt();
+    let root = square_root(half * half - c0);
     let mut t = [turns(half + root), turns(half - root)];
     for j in 1..lanes.lines.len() {
         let d = lanes.offsets[j] as f64;
@@ -187,6 +188,60 @@ pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
         }
     }
     Some(t)
+}
+
+/// A square root without trigonometry.
+#[inline]
+fn square_root(v: Complex<f64>) -> Complex<f64> {
+    let r = v.norm_sqr().sqrt();
+    let a = (0.5 * (r + v.re.abs())).sqrt();
+    if a == 0.0 {
+        return Complex::ZERO;
+    }
+    let b = 0.5 * v.im / a;
+    if v.re >= 0.0 { Complex::new(a, b) } else { Complex::new(b.abs(), a.copysign(v.im)) }
+}
+
+/// Least-squares values of two frequencies over all lanes, and the residual energy; `None` where
+/// their phasors are nearly parallel.
+pub(crate) fn fit_two(
+    unity: Unity,
+    lanes: Lanes<'_>,
+    f: [u64; 2],
+) -> Option<([Complex<f64>; 2], f64)> {
+    let z = f.map(|f| unity.root(f));
+    let base = |i: usize, j: usize| -> Complex<f64> {
+        match lanes.offsets[j] {
+            0 => Complex::ONE,
+            d => unity.power(f[i], d),
+        }
+    };
+    let w = z[0].conj() * z[1];
+    let line_gram = (w * (w * (w + 1.0) + 1.0)) + 1.0;
+    let mut gram = Complex::<f64>::ZERO;
+    let mut right = [Complex::<f64>::ZERO; 2];
+    for (j, line) in lanes.lines.iter().enumerate() {
+        let b = [base(0, j), base(1, j)];
+        gram += b[0].conj() * b[1] * line_gram;
+        for i in 0..2 {
+            right[i] += b[i].conj() * project(line, z[i]);
+        }
+    }
+    let m = lanes.count() as f64;
+    let det = m * m - gram.norm_sqr();
+    if det < 1e-12 * m * m {
+        return None;
+    }
+    let v = [(m * right[0] - gram * right[1]) / det, (m * right[1] - gram.conj() * right[0]) / det];
+    let mut residual = 0.0;
+    for (j, line) in lanes.lines.iter().enumerate() {
+        let mut p: [Complex<f64>; 2] = [v[0] * base(0, j), v[1] * base(1, j)];
+        for tau in 0..4 {
+            residual += (line.lane(tau) - p[0] - p[1]).norm_sqr();
+            p = [p[0] * z[0], p[1] * z[1]];
+        }
+    }
+    Some((v, residual))
 }
 
 /// The two values that explain one line best at these frequencies.
@@ -252,16 +307,13 @@ fn rungs(gamma: f64, n: u64, unit: u64, lines: usize, c: f64) -> Option<Vec<u64>
     (error < goal).then_some(offsets)
 }
 
-/// Bins that are decoded side by side.
-const WIDE: usize = 4;
-
-/// Decoded single frequencies of several bins of a one-line comb.
+/// Decoded single frequencies of four bins of a one-line comb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Singles {
-    pub(crate) f: [f64; WIDE],
-    pub(crate) re: [f64; WIDE],
-    pub(crate) im: [f64; WIDE],
-    pub(crate) residual: [f64; WIDE],
+    pub(crate) f: [f64; 4],
+    pub(crate) re: [f64; 4],
+    pub(crate) im: [f64; 4],
+    pub(crate) residual: [f64; 4],
 }
 
 dispatch! {
@@ -275,58 +327,48 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn comb_singles_body<const FMA: bool>(n: u64, bins: &[Line], list: &[u32], out: &mut Vec<Singles>) {
     out.clear();
-    let (length, modulus) = (n as f64, bins.len() as f64);
-    let (inverse_length, inverse_modulus) = (1.0 / length, 1.0 / modulus);
-    for chunk in list.chunks(WIDE) {
-        // Lane i of every array belongs to bin i of the chunk.
-        let mut re = [[0.0; WIDE]; 4];
-        let mut im = [[0.0; WIDE]; 4];
-        let mut residue = [0.0; WIDE];
-        for i in 0..WIDE {
-            let b = chunk[i.min(chunk.len() - 1)];
-            let line = &bins[b as usize];
-            residue[i] = b as f64;
-            for tau in 0..4 {
-                re[tau][i] = line.re[tau];
-                im[tau][i] = line.im[tau];
-            }
+    let (length, modulus) = (F4::splat(n as f64), F4::splat(bins.len() as f64));
+    let inverse_length = F4::splat(1.0 / n as f64);
+    let inverse_modulus = F4::splat(1.0 / bins.len() as f64);
+    let zero = F4::splat(0.0);
+    for chunk in list.chunks(4) {
+        // Element i of every F4 belongs to bin i of the chunk.
+        let pick = |i: usize| chunk[i.min(chunk.len() - 1)] as usize;
+        let four: [&Line; 4] = [0, 1, 2, 3].map(|i| &bins[pick(i)]);
+        let residue = F4([0, 1, 2, 3].map(|i| pick(i) as f64));
+        let re = [0, 1, 2, 3].map(|tau| F4(four.map(|line| line.re[tau])));
+        let im = [0, 1, 2, 3].map(|tau| F4(four.map(|line| line.im[tau])));
+        let (mut pr, mut pi) = (zero, zero);
+        for tau in 0..3 {
+            let (ar, ai, br, bi) = (re[tau + 1], im[tau + 1], re[tau], im[tau]);
+            pr = ar.mul_add::<FMA>(br, ai.mul_add::<FMA>(bi, pr));
+            pi = ai.mul_add::<FMA>(br, (-ar).mul_add::<FMA>(bi, pi));
         }
-        let mut s = Singles::default();
-        for i in 0..WIDE {
-            let (mut pr, mut pi) = (0.0, 0.0);
-            for tau in 0..3 {
-                let (ar, ai, br, bi) = (re[tau + 1][i], im[tau + 1][i], re[tau][i], im[tau][i]);
-                pr = fma::<FMA>(ar, br, fma::<FMA>(ai, bi, pr));
-                pi = fma::<FMA>(ai, br, fma::<FMA>(-ar, bi, pi));
-            }
-            let x = atan2_turns(pi, pr) * length;
-            let m = ((x - residue[i]) * inverse_modulus).round_ties_even();
-            let f = fma::<FMA>(m, modulus, residue[i]);
-            let f = if f < 0.0 { f + length } else { f };
-            let f = if f >= length { f - length } else { f };
-            s.f[i] = f;
-            let (c, sn) = cis_turns(f * inverse_length);
-            // Horner in conj z, then the residual at each shift.
-            let (mut vr, mut vi) = (re[3][i], im[3][i]);
-            for tau in (0..3).rev() {
-                let r = fma::<FMA>(vr, c, fma::<FMA>(vi, sn, re[tau][i]));
-                vi = fma::<FMA>(vi, c, fma::<FMA>(-vr, sn, im[tau][i]));
-                vr = r;
-            }
-            (vr, vi) = (0.25 * vr, 0.25 * vi);
-            s.re[i] = vr;
-            s.im[i] = vi;
-            let mut energy = 0.0;
-            for tau in 0..4 {
-                let (dr, di) = (re[tau][i] - vr, im[tau][i] - vi);
-                energy = fma::<FMA>(dr, dr, fma::<FMA>(di, di, energy));
-                let r = fma::<FMA>(vr, c, -(vi * sn));
-                vi = fma::<FMA>(vr, sn, vi * c);
-                vr = r;
-            }
-            s.residual[i] = energy;
+        let x = atan2_turns4::<FMA>(pi, pr) * length;
+        let m = ((x - residue) * inverse_modulus).round();
+        let f = m.mul_add::<FMA>(modulus, residue);
+        let f = (f + length).where_or(f.below(zero), f);
+        let f = f.where_or(f.below(length), f - length);
+        let (c, s) = cis_turns4::<FMA>(f * inverse_length);
+        // Horner in conj z, then the residual at each shift.
+        let (mut vr, mut vi) = (re[3], im[3]);
+        for tau in (0..3).rev() {
+            let r = vr.mul_add::<FMA>(c, vi.mul_add::<FMA>(s, re[tau]));
+            vi = vi.mul_add::<FMA>(c, (-vr).mul_add::<FMA>(s, im[tau]));
+            vr = r;
         }
-        out.push(s);
+        let quarter = F4::splat(0.25);
+        (vr, vi) = (quarter * vr, quarter * vi);
+        let value = (vr, vi);
+        let mut energy = zero;
+        for tau in 0..4 {
+            let (dr, di) = (re[tau] - vr, im[tau] - vi);
+            energy = dr.mul_add::<FMA>(dr, di.mul_add::<FMA>(di, energy));
+            let r = vr.mul_add::<FMA>(c, -(vi * s));
+            vi = vr.mul_add::<FMA>(s, vi * c);
+            vr = r;
+        }
+        out.push(Singles { f: f.0, re: value.0.0, im: value.1.0, residual: energy.0 });
     }
 }
 
@@ -372,6 +414,10 @@ mod tests {
             let mut found = double(lanes).unwrap().map(|t| Lattice::all(n).snap(t).0);
             found.sort_unstable();
             assert_eq!(found, [f, g]);
+            let (values, residual) = fit_two(Unity::new(n), lanes, found).unwrap();
+            assert!((values[0] - 1.0).norm() < 1e-12, "{values:?}");
+            assert!((values[1] - Complex::new(0.0, 0.4)).norm() < 1e-12, "{values:?}");
+            assert!(residual < 1e-26, "{residual}");
         }
     }
 
@@ -391,11 +437,11 @@ mod tests {
         let mut out = Vec::new();
         comb_singles(n, &bins, &list, &mut out);
         for (i, &(b, f, a)) in truth.iter().enumerate() {
-            let s = &out[i / WIDE];
-            assert_eq!(s.f[i % WIDE], f as f64);
-            let v = Complex::new(s.re[i % WIDE], s.im[i % WIDE]);
+            let s = &out[i / 4];
+            assert_eq!(s.f[i % 4], f as f64);
+            let v = Complex::new(s.re[i % 4], s.im[i % 4]);
             assert!((v - a).norm() < 1e-12 * a.norm());
-            assert!(s.residual[i % WIDE] < 1e-27 * a.norm_sqr());
+            assert!(s.residual[i % 4] < 1e-27 * a.norm_sqr());
             let lanes = Lanes { lines: &bins[b as usize..][..1], offsets: &[0] };
             let lattice = Lattice { n, modulus: size as u64, residue: b as u64 };
             assert_eq!(lattice.snap(single(lanes)).0, f);

@@ -13,6 +13,8 @@
 //! Both functions are entire and are summed as power series with positive terms: no tables, no
 //! fits, full precision.
 
+use crate::cpu::wide::F4;
+
 /// Distance of the first null from the centre, in buckets.
 pub(crate) const HALF_WIDTH: f64 = 2.0;
 
@@ -83,22 +85,15 @@ impl Kaiser {
     }
 
     /// Ĝ at these distances (in buckets), zero outside the main lobe.
-    #[inline]
-    pub(crate) fn response(&self, x: [f64; REACH]) -> [f64; REACH] {
+    #[inline(always)] // part of vectorised loops
+    pub(crate) fn response<const FMA: bool>(&self, x: F4) -> F4 {
         let slope = (self.beta * self.beta + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2);
-        let a = x.map(|x| self.beta * self.beta - slope * x * x);
-        let mut p = [0.0; REACH];
+        let a = (x * x).mul_add::<FMA>(F4::splat(-slope), F4::splat(self.beta * self.beta));
+        let mut p = F4::splat(0.0);
         for &c in &self.series {
-            for (p, a) in p.iter_mut().zip(a) {
-                *p = *p * a + c;
-            }
+            p = p.mul_add::<FMA>(a, F4::splat(c));
         }
-        for (p, x) in p.iter_mut().zip(x) {
-            if x.abs() >= HALF_WIDTH {
-                *p = 0.0;
-            }
-        }
-        p
+        p.where_or(x.abs().below(F4::splat(HALF_WIDTH)), F4::splat(0.0))
     }
 }
 
@@ -167,7 +162,7 @@ mod tests {
                 };
                 for i in 0..16 {
                     let x = 1.95 * i as f64 / 16.0;
-                    let got = window.response([x, -x, x, 0.0]);
+                    let got = window.response::<false>(F4([x, -x, x, 0.0])).0;
                     let bound = 0.4 * window.leak() + 2e-13;
                     assert!((got[0] - dtft(x)).abs() < bound, "beta {beta} B {buckets} x {x}");
                     assert_eq!(got[0], got[1]);

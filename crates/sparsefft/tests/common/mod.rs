@@ -1,0 +1,152 @@
+//! Glue between the kit, which does not know the library, and the library.
+#![allow(dead_code)] // every test binary uses its own part
+
+use sparsefft::{Complex, Error, Fallback, Noise, Plan, Problem, Samples, Spectrum, Verdict};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::promise::Case;
+use testkit::{Answer, Asked, C64, Lazy, NoiseHint, Source};
+
+/// The question in the library's terms.
+pub fn problem(n: u64, asked: &Asked) -> Problem {
+    let problem = Problem::new(n).noise(match asked.noise {
+        NoiseHint::Exact => Noise::Exact,
+        NoiseHint::Snr(db) => Noise::Snr(db),
+        NoiseHint::Unknown => Noise::Unknown,
+    });
+    match asked.k {
+        Some(k) => problem.sparsity(k),
+        None => problem.unknown_sparsity(),
+    }
+}
+
+/// The answer in the kit's terms.
+pub fn answer(spectrum: &Spectrum) -> Answer {
+    let certificate = spectrum.certificate();
+    Answer {
+        peaks: spectrum.peaks().iter().map(|p| (p.index, p.value)).collect(),
+        certified: certificate.is_certified(),
+        dense: certificate.verdict == Verdict::Dense,
+        detection_limit: certificate.detection_limit,
+        samples_read: spectrum.report().samples_read,
+        attempts: certificate.attempts,
+        elapsed: spectrum.report().elapsed,
+        read: Vec::new(),
+    }
+}
+
+/// A computed signal as samples. Ends with an error when so much is read of a signal too long
+/// for a dense transform that a test would never end.
+pub struct Computed<'a> {
+    lazy: &'a Lazy,
+    read: AtomicU64,
+}
+
+impl<'a> Computed<'a> {
+    const BUDGET: u64 = 1 << 23;
+
+    /// Computes on demand.
+    pub fn new(lazy: &'a Lazy) -> Self {
+        Computed { lazy, read: AtomicU64::new(0) }
+    }
+}
+
+impl Samples for Computed<'_> {
+    fn len(&self) -> u64 {
+        self.lazy.signal().n
+    }
+    fn is_real(&self) -> bool {
+        self.lazy.signal().real
+    }
+    fn read(&self, indices: &[u64], out: &mut [C64]) -> Result<(), Error> {
+        let read = self.read.fetch_add(indices.len() as u64, Ordering::Relaxed);
+        if read > Self::BUDGET && self.len() > Fallback::DENSE_LIMIT {
+            return Err(Error::Source(format!("{read} samples were read and more are wanted")));
+        }
+        for (o, &t) in out.iter_mut().zip(indices) {
+            *o = self.lazy.at(t);
+        }
+        Ok(())
+    }
+    fn read_range(&self, start: u64, out: &mut [C64]) -> Result<(), Error> {
+        self.lazy.range(start, out);
+        Ok(())
+    }
+}
+
+/// Hands a source to a function as samples.
+pub fn with_samples<R>(source: &Source, f: impl FnOnce(&dyn Samples) -> R) -> R {
+    match source {
+        Source::Lazy(x) => f(&Computed::new(x)),
+        Source::C64(x) => f(x),
+        Source::R64(x) => f(x),
+        Source::C32(x) => f(x),
+        Source::R32(x) => f(x),
+        Source::CI8(x) => f(x),
+        Source::RI8(x) => f(x),
+        Source::CU8(x) => f(x),
+        Source::RU8(x) => f(x),
+        Source::CI16(x) => f(x),
+        Source::RI16(x) => f(x),
+        Source::CI32(x) => f(x),
+        Source::RI32(x) => f(x),
+    }
+}
+
+/// Transforms a case of the promise.
+pub fn transform(case: &Case, source: &Source) -> Result<Answer, String> {
+    transform_with(case, source, |problem| problem)
+}
+
+/// The same with further options.
+pub fn transform_with(
+    case: &Case,
+    source: &Source,
+    options: impl FnOnce(Problem) -> Problem,
+) -> Result<Answer, String> {
+    let problem = options(problem(case.signal.n, &case.asked).seed(case.seed));
+    let plan = Plan::new(problem).map_err(|e| e.to_string())?;
+    // Where a part of the signal differs from the rest, the judge asks what was seen of it.
+    if case.signal.impulses.is_empty() {
+        let spectrum = with_samples(source, |x| plan.transform(&x)).map_err(|e| e.to_string())?;
+        Ok(answer(&spectrum))
+    } else {
+        with_samples(source, |x| {
+            let recorder = Recorder::new(x);
+            let spectrum = plan.transform(&recorder).map_err(|e| e.to_string())?;
+            Ok(Answer { read: recorder.indices(), ..answer(&spectrum) })
+        })
+    }
+}
+
+/// Samples that note what is read.
+pub struct Recorder<S> {
+    inner: S,
+    read: Mutex<Vec<u64>>,
+}
+
+impl<S: Samples> Recorder<S> {
+    /// Records reads of this source.
+    pub fn new(inner: S) -> Self {
+        Recorder { inner, read: Mutex::default() }
+    }
+
+    /// The indices read, in order, with repetition.
+    pub fn indices(&self) -> Vec<u64> {
+        self.read.lock().unwrap().clone()
+    }
+}
+
+impl<S: Samples> Samples for Recorder<S> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+    fn is_real(&self) -> bool {
+        self.inner.is_real()
+    }
+    // Lines and ranges come through here too: their default implementations call `read`.
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        self.read.lock().unwrap().extend_from_slice(indices);
+        self.inner.read(indices, out)
+    }
+}

@@ -1,0 +1,124 @@
+//! Planning has no term in n, and plans explain themselves.
+
+use sparsefft::{Algorithm, Error, Fallback, Noise, Plan, Problem};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Counts the bytes that this thread asks for.
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged; the counter is a plain
+// thread-local cell without destructor, so that touching it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.with(|b| b.set(b.get() + layout.size() as u64));
+        // SAFETY: the caller's contract is the system's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: `ptr` came from `System` with this layout.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocated<T>(f: impl FnOnce() -> T) -> (T, u64) {
+    let before = BYTES.with(Cell::get);
+    let out = f();
+    (out, BYTES.with(Cell::get) - before)
+}
+
+#[test]
+fn planning_has_no_term_in_n() {
+    for noise in [Noise::Exact, Noise::Unknown, Noise::Snr(20.0)] {
+        for k in [Some(1), Some(50), Some(1000), None] {
+            let bytes: Vec<u64> = [20u32, 30, 40, 50]
+                .into_iter()
+                .map(|bits| {
+                    let problem = Problem::new(1 << bits).noise(noise);
+                    let problem = if let Some(k) = k { problem.sparsity(k) } else { problem };
+                    let (plan, bytes) = allocated(|| Plan::new(problem));
+                    plan.unwrap();
+                    bytes
+                })
+                .collect();
+            let what = format!("{noise:?}, k = {k:?}: {bytes:?} bytes");
+            assert!(bytes.iter().all(|&b| b < 4 << 20), "{what}");
+            assert!(bytes[3] <= 2 * bytes[0] + (64 << 10), "{what}");
+        }
+    }
+}
+
+#[test]
+fn awkward_lengths_can_be_planned() {
+    for n in [1, 2, 3, 97, (1 << 31) - 1, (1 << 50) - 27, 3u64.pow(32), 4 * 1_000_003, 1 << 52] {
+        for algorithm in Algorithm::ALL {
+            let problem = Problem::new(n).sparsity(1).algorithm(algorithm);
+            match Plan::new(problem) {
+                Ok(plan) => assert_eq!(plan.problem().n(), n),
+                Err(Error::Unsupported { reason, .. }) => assert!(!reason.is_empty()),
+                Err(other) => panic!("{algorithm}, n = {n}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_say_the_essentials() {
+    for n in [1u64 << 20, 1_000_003, 720_720] {
+        for algorithm in Algorithm::ALL {
+            for k in [None, Some(37)] {
+                let problem = Problem::new(n).algorithm(algorithm);
+                let problem = if let Some(k) = k { problem.sparsity(k) } else { problem };
+                let Ok(plan) = Plan::new(problem) else { continue };
+                let text = plan.to_string();
+                assert!(text.contains(&n.to_string()), "n is missing: {text}");
+                if k.is_some() {
+                    assert!(text.contains("37"), "k is missing: {text}");
+                }
+                let name = plan.recipe().algorithm.name();
+                assert!(text.contains(name), "the algorithm {name} is missing: {text}");
+                assert!(text.contains("samples"), "what is read is missing: {text}");
+                assert!(!format!("{plan:?}").is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn recipes_are_data() {
+    let problem = || Problem::new(1 << 20).sparsity(50).seed(3);
+    let (a, b) = (Plan::new(problem()).unwrap(), Plan::new(problem()).unwrap());
+    assert_eq!(a.recipe(), b.recipe());
+    assert_eq!(a.recipe().seed, 3);
+    assert_ne!(a.recipe(), Plan::new(problem().seed(4)).unwrap().recipe());
+    assert_ne!(a.recipe(), Plan::new(problem().sparsity(60)).unwrap().recipe());
+    assert!(!a.recipe().estimates.is_empty());
+    let costs: Vec<f64> = a.recipe().estimates.iter().map(|e| e.nanoseconds).collect();
+    assert!(costs.iter().all(|c| c.is_finite() && *c > 0.0), "{costs:?}");
+    assert_eq!(a.recipe().fallback, Fallback::Auto);
+}
+
+#[test]
+fn an_algorithm_asked_for_is_the_one_that_is_planned() {
+    for algorithm in Algorithm::ALL.into_iter().skip(1) {
+        if let Ok(plan) = Plan::new(Problem::new(1 << 20).sparsity(50).algorithm(algorithm)) {
+            assert_eq!(plan.recipe().algorithm, algorithm);
+        }
+    }
+}
+
+#[test]
+fn the_default_is_sparse_where_that_is_cheaper_and_dense_where_not() {
+    let auto = |n: u64, k: u64| Plan::new(Problem::new(n).sparsity(k)).unwrap().recipe().algorithm;
+    assert_eq!(auto(64, 32), Algorithm::Dense);
+    assert_eq!(auto(1 << 16, 1 << 15), Algorithm::Dense);
+    assert_ne!(auto(1 << 20, 10), Algorithm::Dense);
+    assert_ne!(auto(1 << 40, 1000), Algorithm::Dense);
+}

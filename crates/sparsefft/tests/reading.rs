@@ -1,0 +1,121 @@
+//! What is read: announced beforehand, counted honestly, and never everything where that was
+//! forbidden.
+
+mod common;
+
+use common::{Computed, Recorder};
+use sparsefft::{Algorithm, Error, Fallback, Noise, Plan, Problem, Verdict, from_fn};
+use std::collections::{HashMap, HashSet};
+use testkit::{C64, Rng, Signal, generate};
+
+#[test]
+fn an_exact_signal_is_read_where_the_plan_said() {
+    let mut rng = Rng::new(601);
+    for n in [1u64 << 16, 1 << 22, 1_000_000, 1_000_003] {
+        for algorithm in [Algorithm::Auto, Algorithm::Exact] {
+            let problem = Problem::new(n).sparsity(16).noise(Noise::Exact).algorithm(algorithm);
+            let plan = Plan::new(problem).unwrap();
+            let announced: Vec<u64> = plan.sample_indices().collect();
+            assert!(announced.iter().all(|&t| t < n));
+            // Few tones for the k that was planned: the first pass is enough.
+            let tones = generate::random(&mut rng, n, 3);
+            let lazy = Signal::new(n, tones).lazy();
+            let recorder = Recorder::new(Computed::new(&lazy));
+            let spectrum = plan.transform(&recorder).unwrap();
+            let what = format!("{algorithm}, n = {n}: {plan}; {}", spectrum.certificate());
+            assert!(spectrum.certificate().is_certified(), "{what}");
+            let read = recorder.indices();
+            let allowed: HashSet<u64> = announced.iter().copied().collect();
+            let surprise: Vec<_> = read.iter().filter(|t| !allowed.contains(t)).take(5).collect();
+            assert!(surprise.is_empty(), "{what}: read {surprise:?} unannounced");
+            assert_eq!(spectrum.report().samples_read, read.len() as u64, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_instrument_that_records_only_what_was_announced_suffices() {
+    let n = 1u64 << 40;
+    let signal = Signal::new(n, generate::random(&mut Rng::new(602), n, 4)).lazy();
+    let plan = Plan::new(Problem::new(n).sparsity(50).noise(Noise::Exact)).unwrap();
+    let recorded: HashMap<u64, C64> = plan.sample_indices().map(|t| (t, signal.at(t))).collect();
+    let instrument = from_fn(n, |indices| {
+        indices
+            .iter()
+            .map(|t| recorded.get(t).copied().ok_or(Error::Source(format!("{t} not recorded"))))
+            .collect()
+    });
+    let spectrum = plan.transform(&instrument).unwrap();
+    assert!(spectrum.certificate().is_certified(), "{}", spectrum.certificate());
+    let found: Vec<u64> = spectrum.peaks().iter().map(|p| p.index).collect();
+    let truth: Vec<u64> = signal.signal().truth().iter().map(|t| t.f).collect();
+    assert_eq!(found, truth);
+}
+
+#[test]
+fn nothing_is_read_twice_on_an_exact_signal() {
+    let n = 1u64 << 20;
+    let lazy = Signal::new(n, generate::random(&mut Rng::new(603), n, 16)).lazy();
+    let recorder = Recorder::new(Computed::new(&lazy));
+    let plan = Plan::new(Problem::new(n).sparsity(16)).unwrap();
+    let spectrum = plan.transform(&recorder).unwrap();
+    assert!(spectrum.certificate().is_certified());
+    let read = recorder.indices();
+    let distinct: HashSet<u64> = read.iter().copied().collect();
+    // Random lines of a window may overlap by chance, hardly more.
+    assert!(
+        distinct.len() as f64 >= 0.9 * read.len() as f64,
+        "{} of {}",
+        distinct.len(),
+        read.len()
+    );
+}
+
+#[test]
+fn without_fallback_the_signal_is_never_read_whole() {
+    let mut rng = Rng::new(604);
+    for n in [1u64 << 16, 1 << 18, 100_003, 300_000] {
+        let signals = [
+            Signal::new(n, Vec::new()).noise(1.0, 1),
+            Signal::new(n, generate::random(&mut rng, n, n / 8)),
+            Signal::off_grid(n, vec![(n as f64 / 7.0 + 0.5, C64::ONE)]),
+            Signal::new(n, generate::random(&mut rng, n, 40)).noise(10.0, 2),
+            Signal::impulses(n, vec![(n / 3, C64::ONE)]),
+        ];
+        for (i, signal) in signals.into_iter().enumerate() {
+            let x = signal.samples();
+            for algorithm in [Algorithm::Auto, Algorithm::Exact, Algorithm::Robust] {
+                for k in [None, Some(40)] {
+                    let problem = Problem::new(n).algorithm(algorithm).fallback(Fallback::Never);
+                    let problem = if let Some(k) = k { problem.sparsity(k) } else { problem };
+                    let recorder = Recorder::new(&x);
+                    let spectrum = Plan::new(problem).unwrap().transform(&recorder).unwrap();
+                    let distinct: HashSet<u64> = recorder.indices().into_iter().collect();
+                    let what = format!("{algorithm}, n = {n}, signal {i}, k = {k:?}");
+                    assert!((distinct.len() as u64) < n, "{what}: read everything");
+                    assert_ne!(spectrum.certificate().verdict, Verdict::Dense, "{what}");
+                    assert!(spectrum.peaks().len() as u64 <= k.unwrap_or(u64::MAX), "{what}");
+                    if !spectrum.certificate().is_certified() {
+                        assert!(spectrum.certificate().reason.is_some(), "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn few_samples_are_read() {
+    // The point of it all: the number of samples depends on k and not on n.
+    let mut rng = Rng::new(605);
+    let mut counts = Vec::new();
+    for bits in [18, 22, 30, 40] {
+        let n = 1u64 << bits;
+        let lazy = Signal::new(n, generate::random(&mut rng, n, 50)).lazy();
+        let plan = Plan::new(Problem::new(n).sparsity(50)).unwrap();
+        let spectrum = plan.transform(&Computed::new(&lazy)).unwrap();
+        assert!(spectrum.certificate().is_certified());
+        counts.push(spectrum.report().samples_read);
+    }
+    assert!(counts.iter().all(|&c| c < 20_000), "{counts:?}");
+}

@@ -1,0 +1,156 @@
+//! What can be done with an answer.
+
+mod common;
+
+use sparsefft::{Complex, Error, Norm, Plan, Problem, Spectrum, transform};
+use testkit::tolerance::{self, assert_close};
+use testkit::{C64, Rng, Signal, Tone, generate, oracle};
+
+/// A signal, its samples and its transform.
+fn example(n: u64, k: u64, seed: u64) -> (Signal, Vec<C64>, Spectrum) {
+    let signal = Signal::new(n, generate::random(&mut Rng::new(seed), n, k));
+    let x = signal.samples();
+    let spectrum = transform(&x, k).unwrap();
+    (signal, x, spectrum)
+}
+
+#[test]
+fn peaks_are_sorted_and_values_are_found_by_index() {
+    let (signal, _, spectrum) = example(1 << 16, 20, 501);
+    assert_eq!(spectrum.n(), 1 << 16);
+    assert!(spectrum.peaks().windows(2).all(|w| w[0].index < w[1].index));
+    for t in signal.truth() {
+        let value = spectrum.value(t.f) / (1 << 16) as f64;
+        assert!((value - t.a).norm() <= tolerance::EXACT * 2.0);
+    }
+    let free = (0..).find(|f| signal.tones.iter().all(|t| t.f != *f)).unwrap();
+    assert_eq!(spectrum.value(free), C64::ZERO);
+    assert_eq!(spectrum.value(u64::MAX), C64::ZERO);
+}
+
+#[test]
+fn top_is_sorted_by_magnitude_with_ties_by_index() {
+    let n = 1 << 14;
+    // Exactly equal magnitudes: four tones at multiples of n/4 of a real, short pattern.
+    let x: Vec<f64> = (0..n).map(|t| if t % 4 == 0 { 1.0 } else { 0.0 }).collect();
+    let spectrum = transform(&x, 4).unwrap();
+    let top: Vec<u64> = spectrum.top(3).iter().map(|p| p.index).collect();
+    let magnitudes: Vec<f64> = spectrum.top(4).iter().map(|p| p.magnitude()).collect();
+    assert!(magnitudes.windows(2).all(|w| w[0] >= w[1]));
+    if magnitudes.iter().all(|&m| m == magnitudes[0]) {
+        assert_eq!(top, [0, n / 4, n / 2]);
+    }
+    assert!(spectrum.top(0).is_empty());
+    assert_eq!(spectrum.top(100).len(), 4);
+
+    let (signal, _, spectrum) = example(1 << 16, 20, 502);
+    let mut sizes: Vec<f64> = signal.tones.iter().map(|t| t.a.norm()).collect();
+    sizes.sort_by(|a, b| b.total_cmp(a));
+    for (p, size) in spectrum.top(7).iter().zip(sizes) {
+        assert!((p.magnitude() / (1 << 16) as f64 - size).abs() <= tolerance::EXACT * size);
+    }
+}
+
+#[test]
+fn norms_are_those_of_numpy() {
+    let (_, _, spectrum) = example(10_000, 5, 503);
+    for (norm, factor) in [(Norm::Backward, 1.0), (Norm::Ortho, 0.01), (Norm::Forward, 1e-4)] {
+        for (scaled, plain) in spectrum.scaled(norm).iter().zip(spectrum.peaks()) {
+            assert_eq!(scaled.index, plain.index);
+            let error = (scaled.value - plain.value * factor).norm();
+            assert!(error <= 4.0 * f64::EPSILON * plain.magnitude() * factor);
+        }
+    }
+    assert_eq!(Norm::default(), Norm::Backward);
+}
+
+#[test]
+fn dense_vectors_hold_the_peaks_and_zeros() {
+    let (_, x, spectrum) = example(12_000, 9, 504);
+    let dense = spectrum.to_dense().unwrap();
+    assert_eq!(dense.len(), 12_000);
+    assert_eq!(dense.iter().filter(|v| **v != C64::ZERO).count(), 9);
+    assert_close(&dense, &oracle::dense(&x), tolerance::EXACT, "to_dense");
+}
+
+#[test]
+fn synthesis_gives_the_signal_back() {
+    for n in [1u64, 7, 1000, 1 << 16, 65_537] {
+        let (_, x, spectrum) = example(n, n.min(12), 505);
+        let whole = spectrum.synthesize(0..n).unwrap();
+        assert_close(&whole, &x, tolerance::EXACT, &format!("n = {n}"));
+        let (from, to) = (n / 3, n - n / 5);
+        let part = spectrum.synthesize(from..to).unwrap();
+        let same = &x[from as usize..to as usize];
+        assert_close(&part, same, tolerance::EXACT * 10.0, &format!("{from}..{to} of {n}"));
+        assert!(spectrum.synthesize(n..n).unwrap().is_empty());
+        let residual = spectrum.residual(&x, 0..n).unwrap();
+        assert!(tolerance::norm(&residual) <= tolerance::EXACT * tolerance::norm(&x));
+    }
+}
+
+#[test]
+fn the_residual_is_what_the_peaks_do_not_explain() {
+    let n = 1u64 << 14;
+    let tones = vec![
+        Tone { f: 100, a: C64::new(3.0, 0.0) },
+        Tone { f: 5000, a: C64::new(0.0, 2.0) },
+        Tone { f: 9000, a: C64::new(0.5, 0.0) },
+    ];
+    let x = Signal::new(n, tones.clone()).samples();
+    let spectrum = transform(&x, 2).unwrap();
+    let left = spectrum.residual(&x, 0..n).unwrap();
+    let third = Signal::new(n, tones[2..].to_vec()).samples();
+    assert_close(&left, &third, 1e-8, "residual");
+    assert!(matches!(
+        spectrum.residual(&x[1..], 0..10),
+        Err(Error::LengthMismatch { expected, got }) if expected == n && got == n - 1
+    ));
+}
+
+#[test]
+fn left_out_counts_what_was_found_beyond_k() {
+    let (_, x, _) = example(1 << 14, 10, 506);
+    let spectrum = transform(&x, 4).unwrap();
+    assert_eq!(spectrum.peaks().len(), 4);
+    assert!(spectrum.report().left_out <= 6);
+}
+
+#[test]
+fn ranges_outside_the_signal_are_refused() {
+    let (_, x, spectrum) = example(1000, 3, 507);
+    for (start, end) in [(0, 1001), (1001, 1001), (5, 4), (u64::MAX - 1, u64::MAX)] {
+        let expected = Error::RangeOutside { start, end, n: 1000 };
+        assert_eq!(spectrum.synthesize(start..end).unwrap_err(), expected);
+        assert_eq!(spectrum.residual(&x, start..end).unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn bins_and_hertz() {
+    let n = 1000u64;
+    for (f, bin) in [(0u64, 0i64), (1, 1), (499, 499), (500, -500), (999, -1)] {
+        let signal = Signal::new(n, vec![Tone { f, a: Complex::new(1.0, 1.0) }]);
+        let peak = transform(&signal.samples(), 1).unwrap().peaks()[0];
+        assert_eq!((peak.index, peak.signed_bin(n)), (f, bin));
+        assert_eq!(peak.hertz(n, 48_000.0), bin as f64 * 48.0);
+        assert!((peak.phase() - std::f64::consts::FRAC_PI_4).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn reports_say_what_was_done() {
+    let n = 1u64 << 16;
+    let x = Signal::new(n, generate::random(&mut Rng::new(508), n, 5)).samples();
+    let plan = Plan::new(Problem::new(n).sparsity(5).seed(77)).unwrap();
+    let spectrum = plan.transform(&x).unwrap();
+    let report = spectrum.report();
+    assert_eq!(report.seed, 77);
+    assert!(report.samples_read > 0);
+    assert!(!report.stages.is_empty());
+    assert!(report.stages.windows(2).all(|w| w[0].0 < w[1].0), "stages in pipeline order");
+    let total: std::time::Duration = report.stages.iter().map(|s| s.1).sum();
+    assert!(total <= report.elapsed);
+    let text = spectrum.certificate().to_string();
+    assert!(text.contains(spectrum.certificate().verdict.name()), "{text}");
+}
