@@ -4,9 +4,12 @@
 //! added to every sample, and the signal is kept in memory as 32-bit floats. Both transforms
 //! read that same memory; the dense one is RustFFT in 32 bits, its planning not counted.
 
+use super::plot::Picture;
 use super::search::exit;
 use crate::Exit;
-use crate::output::{self, Style, View, print};
+use crate::output::plot::{Plot, Theme, plot};
+use crate::output::progress::is_quiet;
+use crate::output::{self, Style, View, atomic, background, print};
 use crate::synth::{gaussian, random_tones};
 use crate::units::{self, bytes, grouped, seconds};
 use anyhow::{Context, Result, ensure};
@@ -14,6 +17,7 @@ use num_complex::Complex;
 use rustfft::FftPlanner;
 use sparsefft::{Plan, Problem};
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Synthesise a long noisy signal, find its tones, and compare with the dense FFT
@@ -35,6 +39,11 @@ pub struct Args {
     /// Seed of the signal and of the transform
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    /// Where to draw the spectrum, .svg or .png [default: sparsefft-demo.svg in the temporary
+    /// directory]
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
 }
 
 /// Rows of the table.
@@ -47,6 +56,9 @@ const RATE: f64 = 20e6;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let (n, k) = (args.n, args.k);
+    let picture =
+        args.output.clone().unwrap_or_else(|| std::env::temp_dir().join("sparsefft-demo.svg"));
+    let kind = Picture::of(&picture)?;
     ensure!(k <= n / 4, "{k} tones do not fit {n} samples; choose -k at most n/4");
     let style = Style::stdout();
     step(&format!("synthesising {} samples …", grouped(n)));
@@ -65,6 +77,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let plan = Plan::new(Problem::new(n).sparsity(k).seed(args.seed))?;
     let spectrum = plan.transform(&signal)?;
 
+    let hold = background::max_hold(&signal)?;
     step("dense FFT …");
     let dense = planner.plan_fft_forward(size);
     let mut scratch = zeroed(dense.get_inplace_scratch_len())?;
@@ -102,6 +115,20 @@ pub fn run(args: &Args) -> Result<Exit> {
     );
     text += &output::table(&view, ROWS, style);
     text += &format!("\n{}", output::picture(&view, style));
+    let scene = plot(&Plot {
+        view: &view,
+        hold: &hold,
+        title: "sparsefft demo",
+        size: (1200.0, 600.0),
+        theme: Theme::Light,
+        labels: 10,
+    });
+    let bytes = match kind {
+        Picture::Svg => scene.to_svg("sparsefft demo").into_bytes(),
+        Picture::Png => scene.to_png(1.0)?,
+    };
+    atomic::write(&picture, &bytes)?;
+    text += &format!("\npicture  {}\n", picture.display());
     print(&text)?;
     Ok(exit(&spectrum))
 }
@@ -137,7 +164,7 @@ fn zeroed(len: usize) -> Result<Vec<Complex<f32>>> {
 
 /// Shows on a terminal what is going on; an empty message clears the line.
 fn step(message: &str) {
-    if std::io::stderr().is_terminal() {
+    if std::io::stderr().is_terminal() && !is_quiet() {
         eprint!("\r\u{1b}[2K{message}");
         let _ = std::io::stderr().flush();
     }

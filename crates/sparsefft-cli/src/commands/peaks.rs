@@ -3,7 +3,7 @@
 use super::search::{Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
-use crate::output::progress::{detail, note, spin};
+use crate::output::progress::{detail, note, peak_memory, spin};
 use crate::output::{self, Style, View, print};
 use anyhow::Result;
 use sparsefft::Samples;
@@ -66,6 +66,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         full_scale: recording.full_scale(),
     };
     detail(&output::stages(&view));
+    if let Some(memory) = peak_memory() {
+        detail(&format!("peak memory {memory} bytes"));
+    }
     write_files(args, &recording, &view)?;
     let certificate = spectrum.certificate();
     if args.json {

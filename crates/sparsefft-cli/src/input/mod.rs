@@ -1,11 +1,13 @@
 //! Recordings: one reader per format, all of them reduced to a [`Layout`] over a memory map.
 //!
 //! A reader looks at the header only and says where the samples lie; nothing is loaded. The map
-//! is advised for random access, since read-ahead would pull many times the bytes we need.
+//! is advised for random access, since read-ahead would pull many times the bytes we need. Of long
+//! files, scattered samples are read by position (`scattered`), which keeps memory small.
 
 mod layout;
 pub mod npy;
 pub mod raw;
+mod scattered;
 pub mod sigmf;
 mod stdin;
 pub mod wav;
@@ -70,6 +72,8 @@ enum Format {
 /// A recording: samples at any index, and what is known about them.
 pub struct Recording {
     map: Mmap,
+    /// Reads scattered samples of a long file.
+    scattered: Option<scattered::Scattered>,
     layout: Layout,
     /// What the file is, in words.
     pub description: String,
@@ -113,7 +117,8 @@ impl Recording {
     }
 
     fn open_stdin(options: &Options) -> Result<Self> {
-        let map = map(&stdin::file()?)?;
+        let file = stdin::file()?;
+        let map = map(&file)?;
         let format = match &options.format {
             Some(name) => named(name)?,
             None => sniff(&map).context(
@@ -126,7 +131,7 @@ impl Recording {
             }
             format => read_header(format, &map, options)?,
         };
-        Self::finish(map, found, options)
+        Self::finish(file, map, found, options)
     }
 
     fn open_path(path: &Path, options: &Options) -> Result<Self> {
@@ -137,7 +142,8 @@ impl Recording {
         if format == Some(Format::Sigmf) {
             return Self::open_sigmf(path, options);
         }
-        let map = map(&open(path)?)?;
+        let file = open(path)?;
+        let map = map(&file)?;
         let format = match format.or_else(|| sniff(&map)) {
             Some(format) => format,
             None => bail!(
@@ -147,7 +153,7 @@ impl Recording {
             ),
         };
         let found = read_header(format, &map, options)?;
-        Self::finish(map, found, options)
+        Self::finish(file, map, found, options)
     }
 
     fn open_sigmf(path: &Path, options: &Options) -> Result<Self> {
@@ -165,14 +171,15 @@ impl Recording {
             "the samples {} are missing; put them beside the metadata",
             data_path.display()
         );
-        let map = map(&open(&data_path)?).context("the samples")?;
+        let file = open(&data_path)?;
+        let map = map(&file).context("the samples")?;
         let size = map.len() as u64;
         let found = read_sigmf(meta, 0, size, options)?;
-        Self::finish(map, found, options)
+        Self::finish(file, map, found, options)
     }
 
     /// Cuts out the wanted part and checks that it lies inside the file.
-    fn finish(map: Mmap, found: Found, options: &Options) -> Result<Self> {
+    fn finish(file: File, map: Mmap, found: Found, options: &Options) -> Result<Self> {
         let mut layout = found.layout;
         ensure!(
             options.skip < layout.n,
@@ -197,6 +204,7 @@ impl Recording {
         );
         Ok(Recording {
             description: layout.describe(),
+            scattered: scattered::Scattered::new(file, map.len() as u64, layout),
             map,
             layout,
             rate: options.rate.or(found.rate),
@@ -226,12 +234,22 @@ impl Samples for Recording {
         !self.layout.complex
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        self.layout.read(&self.map, indices, out);
-        Ok(())
+        match &self.scattered {
+            Some(file) => file.read(indices, out),
+            None => {
+                self.layout.read(&self.map, indices, out);
+                Ok(())
+            }
+        }
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        self.layout.read_lines(&self.map, start, step, out);
-        Ok(())
+        match &self.scattered {
+            Some(file) => file.read_lines(start, step, out),
+            None => {
+                self.layout.read_lines(&self.map, start, step, out);
+                Ok(())
+            }
+        }
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
         self.layout.read_range(&self.map, start, out);

@@ -17,6 +17,18 @@ pub fn set_level(quiet: bool, verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
 }
 
+/// Whether `-q` was given.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// The most memory this process has held at once, in bytes, where the system tells.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
 /// A line of detail on stderr if `-v` was given.
 pub fn detail(text: &str) {
     if VERBOSE.load(Ordering::Relaxed) {
