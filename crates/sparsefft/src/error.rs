@@ -99,4 +99,33 @@ pub enum Error {
         /// Signal length.
         n: u64,
     },
+    /// A buffer has another length than the one it goes with.
+    #[error("the {what} holds {got} values where {expected} are needed")]
+    BufferLength {
+        /// Which buffer.
+        what: &'static str,
+        /// The length it must have.
+        expected: u64,
+        /// The length it has.
+        got: u64,
+    },
+    /// A batch is no whole number of signals.
+    #[error("the batch holds {got} values, which is no multiple of the planned n = {n}")]
+    NotAMultiple {
+        /// The planned length.
+        n: u64,
+        /// Values in the batch.
+        got: u64,
+    },
+    /// The GPU cannot be used, or failed.
+    #[error("CUDA: {0}")]
+    Device(String),
+    /// The GPU has not enough memory.
+    #[error("the GPU cannot hold {bytes} more bytes; {free} bytes of its memory are free")]
+    DeviceMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes that were free.
+        free: u64,
+    },
 }

@@ -44,7 +44,9 @@
 mod algorithms;
 mod certificate;
 mod cpu;
-mod dense;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod dense;
 mod error;
 mod plan;
 mod problem;
@@ -55,7 +57,9 @@ mod stages;
 pub use certificate::{Certificate, Verdict};
 pub use error::Error;
 pub use num_complex::Complex;
-pub use plan::{Estimate, First, Method, Peeling, Plan, Recipe, Workspace};
+pub use plan::{
+    CombRecipe, Estimate, First, FlatKind, Method, Peeling, Plan, Recipe, VoteRecipe, Workspace,
+};
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Iq, Line, Samples, Scalar, Strided, from_fn, iq};
 pub use spectrum::{Norm, Peak, Report, Spectrum};

@@ -94,6 +94,35 @@ pub trait Samples: Sync {
         Ok(())
     }
 
+    /// Writes x\[(start + j·step) mod n\] to `out[j]`: single samples, for hashes that need no
+    /// neighbours.
+    ///
+    /// # Errors
+    /// As [`read`](Samples::read).
+    fn read_progression(
+        &self,
+        start: u64,
+        step: u64,
+        out: &mut [Complex<f64>],
+    ) -> Result<(), Error> {
+        const BATCH: usize = 1 << 14;
+        let n = self.len();
+        let (step, mut at) = (step % n, start % n);
+        let mut indices = Vec::with_capacity(out.len().min(BATCH));
+        for chunk in out.chunks_mut(BATCH) {
+            indices.clear();
+            for _ in 0..chunk.len() {
+                indices.push(at);
+                at += step;
+                if at >= n {
+                    at -= n;
+                }
+            }
+            self.read(&indices, chunk)?;
+        }
+        Ok(())
+    }
+
     /// Writes x\[start + i\] to `out[i]`; the range lies inside the signal.
     ///
     /// # Errors
@@ -164,6 +193,26 @@ fn lines_from(n: u64, start: u64, step: u64, out: &mut [Line], at: impl Fn(usize
     }
 }
 
+/// Reads single samples from anything that can be indexed cheaply: `at` is called only below n.
+#[inline(always)] // monomorphised into each source so that the loads are plain instructions
+fn progression_from(
+    n: u64,
+    start: u64,
+    step: u64,
+    out: &mut [Complex<f64>],
+    at: impl Fn(usize) -> Complex<f64>,
+) {
+    let (n, step) = (n as usize, (step % n) as usize);
+    let mut i = start as usize % n;
+    for o in out {
+        *o = at(i);
+        i += step;
+        if i >= n {
+            i -= n;
+        }
+    }
+}
+
 impl<T: Scalar> Samples for [T] {
     fn len(&self) -> u64 {
         <[T]>::len(self) as u64
@@ -180,6 +229,15 @@ impl<T: Scalar> Samples for [T] {
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         let n = Samples::len(self);
         lines_from(n, start, step, out, |i| self[i].complex());
+        Ok(())
+    }
+    fn read_progression(
+        &self,
+        start: u64,
+        step: u64,
+        out: &mut [Complex<f64>],
+    ) -> Result<(), Error> {
+        progression_from(Samples::len(self), start, step, out, |i| self[i].complex());
         Ok(())
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
@@ -201,6 +259,14 @@ macro_rules! forward_samples {
         }
         fn read_lines(&$self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
             Samples::read_lines($inner, start, step, out)
+        }
+        fn read_progression(
+            &$self,
+            start: u64,
+            step: u64,
+            out: &mut [Complex<f64>],
+        ) -> Result<(), Error> {
+            Samples::read_progression($inner, start, step, out)
         }
         fn read_range(&$self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read_range($inner, start, out)
@@ -261,6 +327,15 @@ impl<T: Scalar> Samples for Strided<'_, T> {
         lines_from(self.len(), start, step, out, |i| self.data[i * self.stride].complex());
         Ok(())
     }
+    fn read_progression(
+        &self,
+        start: u64,
+        step: u64,
+        out: &mut [Complex<f64>],
+    ) -> Result<(), Error> {
+        progression_from(self.len(), start, step, out, |i| self.data[i * self.stride].complex());
+        Ok(())
+    }
 }
 
 /// Interleaved real and imaginary parts (I, Q, I, Q, …) of any real type.
@@ -301,6 +376,15 @@ impl<T: Scalar> Samples for Iq<'_, T> {
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         lines_from(self.len(), start, step, out, |i| self.at(i));
+        Ok(())
+    }
+    fn read_progression(
+        &self,
+        start: u64,
+        step: u64,
+        out: &mut [Complex<f64>],
+    ) -> Result<(), Error> {
+        progression_from(self.len(), start, step, out, |i| self.at(i));
         Ok(())
     }
 }
@@ -395,6 +479,11 @@ mod tests {
                     let t = (progression(35, 11, j as u64, 37) + tau as u64) % 37;
                     assert_eq!(line.lane(tau), x[t as usize]);
                 }
+            }
+            let mut single = vec![Complex::ZERO; 50];
+            s.read_progression(35, 11 + 2 * 37, &mut single).unwrap();
+            for (j, &v) in single.iter().enumerate() {
+                assert_eq!(v, x[progression(35, 11, j as u64, 37) as usize]);
             }
             let mut range = vec![Complex::ZERO; 5];
             s.read_range(32, &mut range).unwrap();

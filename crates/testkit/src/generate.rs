@@ -128,6 +128,14 @@ pub fn decaying(rng: &mut Rng, n: u64, k: u64, power: f64) -> Vec<Tone> {
         .collect()
 }
 
+/// Noise of standard deviation σ per sample, as a spectrum: Gaussian coefficients whose power
+/// falls like 1/f to both sides of f = 0. All n of them, in order.
+pub fn coloured(rng: &mut Rng, n: u64, sigma: f64) -> Vec<Tone> {
+    let shape = |f: u64| 1.0 / (1 + f.min(n - f)) as f64;
+    let total: f64 = (0..n).map(shape).sum();
+    (0..n).map(|f| Tone { f, a: rng.gaussian() * sigma * (shape(f) / total).sqrt() }).collect()
+}
+
 /// Every amplitude times a number.
 pub fn scaled(mut tones: Vec<Tone>, by: f64) -> Vec<Tone> {
     tones.iter_mut().for_each(|t| t.a *= by);

@@ -61,6 +61,9 @@ impl Case {
 /// What a class is held to beside the promise itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
+    /// Nothing: the signal differs from sample to sample in a way that no method which reads a
+    /// part of it can promise to notice. Shown, so that nobody is misled.
+    Nothing,
     /// Only the promise.
     Promise,
     /// Certified at the first attempt in at least 99 % of the trials, and right.
@@ -135,7 +138,7 @@ fn at_20_db(rng: &mut Rng, signal: Signal) -> Signal {
 
 /// Every class.
 pub fn classes() -> Vec<Class> {
-    use Demand::{FirstAttempt, Promise};
+    use Demand::{FirstAttempt, Nothing, Promise};
     let class = |name, demand, weight, make| Class { name, demand, weight, make };
     vec![
         class("random", FirstAttempt, 1.0, |rng, trial| {
@@ -202,6 +205,12 @@ pub fn classes() -> Vec<Class> {
             let n = turn(trial, &POWERS);
             let tones = generate::dynamic_range(rng, n, turn(trial, &COUNTS), 1e6);
             Case::new(Signal::new(n, tones)).sometimes_unknown_k(trial)
+        }),
+        class("dynamic-range-1e12", Promise, 0.5, |rng, trial| {
+            // Below what double precision holds beside the largest: judged by the claims.
+            let n = turn(trial, &[1 << 16, 1 << 18, 100_003]);
+            let tones = generate::dynamic_range(rng, n, turn(trial, &COUNTS), 1e12);
+            Case::new(Signal::new(n, tones).not_sparse()).sometimes_unknown_k(trial)
         }),
         class("one-huge", Promise, 1.0, |rng, trial| {
             let n = turn(trial, &POWERS);
@@ -272,6 +281,13 @@ pub fn classes() -> Vec<Class> {
         class("noisy-m10dB-k-unknown", Promise, 0.1, |rng, _| {
             noisy(rng, -10.0, NoiseHint::Unknown).unknown_k()
         }),
+        class("noisy-graded", Promise, 0.5, |rng, trial| {
+            // From far above the noise to far below it: the detection limit is put to the test.
+            let n = turn(trial, &[1 << 20, 1 << 22]);
+            let tones = generate::dynamic_range(rng, n, 60, 1e2);
+            let case = Case::new(at_20_db(rng, Signal::new(n, tones)));
+            if trial % 4 == 3 { case } else { case.unknown_k() }
+        }),
         class("noisy-large-k", Promise, 0.02, |rng, trial| {
             let n = 1 << 22;
             let tones = generate::random(rng, n, turn(trial, &[1000, 300]));
@@ -327,7 +343,7 @@ pub fn classes() -> Vec<Class> {
             let k = rng.between(51, 400);
             Case::new(Signal::new(n, generate::random(rng, n, 50))).k(k)
         }),
-        class("k-too-large-noisy", Promise, 0.3, |rng, trial| {
+        class("k-too-large-noisy", Promise, 0.1, |rng, trial| {
             let n = turn(trial, &POWERS);
             let k = rng.between(51, 200);
             let signal = Signal::new(n, generate::random(rng, n, 50));
@@ -350,6 +366,23 @@ pub fn classes() -> Vec<Class> {
                 .collect();
             Case::new(Signal::off_grid(n, tones)).k(10).sometimes_unknown_k(trial)
         }),
+        class("off-grid-noisy", Promise, 0.3, |rng, trial| {
+            let n = turn(trial, &[1 << 14, 1 << 16, 1 << 18]);
+            let tones = (0..1 + trial % 5)
+                .map(|_| (rng.uniform() * n as f64, rng.phasor() * (1.0 + rng.uniform())))
+                .collect();
+            let signal = at_20_db(rng, Signal::off_grid(n, tones));
+            Case::new(signal).k(10).sometimes_unknown_k(trial)
+        }),
+        class("coloured", Promise, 0.3, |rng, trial| {
+            // Ten tones over noise whose density falls like 1/f.
+            let n = turn(trial, &[1 << 14, 1 << 16]);
+            let mut tones = generate::coloured(rng, n, 0.3);
+            for f in rng.distinct(n, 10) {
+                tones[f as usize].a += rng.phasor();
+            }
+            Case::new(Signal::new(n, tones).not_sparse()).k(10).sometimes_unknown_k(trial)
+        }),
         class("white", Promise, 0.3, |rng, trial| {
             let n = turn(trial, &[1 << 14, 1 << 16, 10_007, 1 << 18]);
             let signal = Signal::new(n, Vec::new()).noise(1.0, rng.next_u64());
@@ -370,8 +403,9 @@ pub fn classes() -> Vec<Class> {
             let impulse = (rng.below(n), rng.phasor());
             Case::new(Signal::impulses(n, vec![impulse])).k(10).sometimes_unknown_k(trial)
         }),
-        class("tones-and-burst", Promise, 0.2, |rng, trial| {
-            // Tones everywhere, and a burst that few samples see.
+        class("tones-and-burst", Nothing, 0.2, |rng, trial| {
+            // Tones everywhere, and a burst of 64 samples: most transforms read none of them, and
+            // those that read one or two take them for noise.
             let n = 1 << 16;
             let start = rng.below(n - 64);
             let burst = (0..64).map(|i| (start + i, rng.gaussian() * 30.0)).collect();

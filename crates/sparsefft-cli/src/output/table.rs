@@ -67,8 +67,8 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
             "{:>index_width$}  {:>frequency_width$}  {:>8.2}  {:>+8.4}  {snr:>7}  {}\n",
             p.index,
             frequency(p),
-            view.level(p),
-            p.phase(),
+            tidy(view.level(p), 100.0),
+            tidy(p.phase(), 10_000.0),
             style.accent(&bar(share)),
         );
     }
@@ -93,6 +93,11 @@ fn axis_unit(view: &View<'_>, peaks: &[Peak]) -> (f64, String) {
         .find(|(s, _)| largest >= *s)
         .unwrap_or((1.0, ""));
     (scale, format!("frequency {prefix}Hz"))
+}
+
+/// Rounded to 1/scale, and never a negative zero.
+fn tidy(value: f64, scale: f64) -> f64 {
+    (value * scale).round() / scale + 0.0
 }
 
 /// A bar in eighths of a character.

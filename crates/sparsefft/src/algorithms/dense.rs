@@ -33,10 +33,10 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     }
     run.clock.lap(Stage::Dense);
 
-    // Rounding of the transform leaves about ε√log n of the energy spread over the outputs; what
-    // lies below a generous multiple of it is zero.
+    // Rounding of the transform leaves about ε√log n of the energy spread over the outputs, more
+    // where n is prime; what lies below a generous multiple of it is zero.
     let log = (n.max(2) as f64).log2();
-    let rounding = (16.0 * f64::EPSILON).powi(2) * log * energy;
+    let rounding = (64.0 * f64::EPSILON).powi(2) * log * energy;
     let mut threshold = rounding;
     let mut noise_power = 0.0;
     if problem.noise != Noise::Exact && n >= 64 {

@@ -1,8 +1,10 @@
 //! The algorithms, one file each, and the table that registers them.
 
+mod comb_vote;
 mod dense;
 mod peeling;
 mod taper;
+pub(crate) mod vote;
 
 use crate::Error;
 pub(crate) use dense::non_finite;
@@ -88,6 +90,8 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
     match &run.plan.recipe.method {
         Method::Peel(recipe) => peeling::run(run, recipe),
         Method::Dense => dense::run(run, None),
+        Method::Vote(recipe) if recipe.comb.is_some() => comb_vote::run(run),
+        Method::Vote(_) => vote::run(run),
     }
 }
 
@@ -96,5 +100,6 @@ pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + 
     match &plan.recipe.method {
         Method::Peel(recipe) => Box::new(peeling::sample_indices(plan, recipe)),
         Method::Dense => Box::new(0..plan.problem.n),
+        Method::Vote(recipe) => vote::sample_indices(plan, recipe),
     }
 }

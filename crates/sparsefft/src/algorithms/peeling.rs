@@ -56,6 +56,9 @@ enum Outcome {
     Open(Answer),
     /// The comb is blind to something that another hash sees.
     Blind(Answer),
+    /// All is explained, but fewer stand above the noise than were asked for, and those far
+    /// above: more bins would find nothing else.
+    Short(Answer),
 }
 
 /// Runs the peeling recipe, with its retries.
@@ -92,6 +95,12 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
             Outcome::Crowded => (None, known_k),
             Outcome::Open(answer) => (Some(answer), known_k),
             Outcome::Blind(answer) => (Some(answer), true),
+            Outcome::Short(answer) => {
+                if let Some(comb) = comb {
+                    comb.recycle(run);
+                }
+                return give_up(run, Some(answer), attempts);
+            }
         };
         // Growing is how an unknown k is found, not a failure.
         attempts += u32::from(counts);
@@ -342,8 +351,12 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(true);
         }
         let gamma = (weakest / lanes / floor - 1.0).max(LEAST_GAMMA);
-        let Some(offsets) = locate::ladder(gamma, self.n, unit) else { return Ok(false) };
-        self.least = if offsets.len() > 1 || self.noisy { 0.5 * gamma * floor } else { 0.0 };
+        let Some((offsets, margin)) = locate::ladder(gamma, self.n, unit) else {
+            return Ok(false);
+        };
+        // A frequency is placed reliably while the margin at its own strength is five sigmas.
+        let noisy = offsets.len() > 1 || self.noisy;
+        self.least = if noisy { gamma * floor * (5.0 / margin).powi(2) } else { 0.0 };
         for &d in &offsets {
             if !hash.offsets.contains(&d) && hash.offsets.len() < MAX_LINES {
                 hash.measure(self.run, d)?;
@@ -608,7 +621,8 @@ impl<'r, 'a> Engine<'r, 'a> {
                 self.exchange();
                 open = self.open_bins();
             }
-            if open == 0 {
+            // Four hashes without a find: something known is wrong, or the noise hides the rest.
+            if open == 0 || stalled >= 4 {
                 return Ok(());
             }
             let left = match self.run.plan.problem.k() {
@@ -618,8 +632,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             let wanted = (8u64 << (round / 2)).saturating_mul(left << (2 * stalled));
             let weakest = self.weakest_open().max(f64::MIN_POSITIVE);
             let quiet = (100.0 * self.noise / weakest) as u64;
-            let first = self.comb.as_ref().or(self.windows.first()).map_or(0, |h| h.buckets);
-            let quiet = quiet.min(4 * first as u64);
+            let quiet = quiet.min(self.most_buckets());
             let buckets = wanted.max(quiet).clamp(32, 1 << 26).next_power_of_two() as usize;
             let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
             let beta = if self.noisy {
@@ -644,10 +657,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             let mut active = Vec::new();
             self.active(&hash, &mut active);
             active.retain(|&b| is_peak(&hash, b as usize));
-            let unit = match &self.comb {
-                Some(comb) => (comb.buckets as u64 / (4 * open as u64)).max(1),
-                None => 1,
-            };
+            let unit = self.residue_gap();
             let lines = hash.offsets.len();
             let least = self.least;
             if self.climb(&mut hash, unit, &active)? && hash.offsets.len() > lines {
@@ -668,6 +678,20 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// steps over, for example.
     fn sees_more(&self, hash: &Hash) -> bool {
         self.comb.is_some() && window_power(hash) > 100.0 * self.power
+    }
+
+    /// Least distance between open residues of the comb: what a ladder has to tell apart.
+    fn residue_gap(&self) -> u64 {
+        let Some(comb) = &self.comb else { return 1 };
+        let limit = self.limit(comb, comb.lanes());
+        let mut open = (0..comb.buckets).filter(|&b| comb.energy[b] > limit);
+        let Some(first) = open.next() else { return 1 };
+        let (mut last, mut gap) = (first, comb.buckets);
+        for b in open {
+            gap = gap.min(b - last);
+            last = b;
+        }
+        gap.min(first + comb.buckets - last) as u64
     }
 
     /// Peels every known coefficient from one hash.
@@ -729,6 +753,11 @@ impl<'r, 'a> Engine<'r, 'a> {
         // The frequencies of an open bin may cancel, so its energy tells little; those already
         // known tell more, once there are some.
         if self.known.len() >= 8 { known } else { known.min(0.25 * open) }
+    }
+
+    /// Most buckets that noise may ask of a later hash: more would tell more than the first did.
+    fn most_buckets(&self) -> u64 {
+        self.comb.as_ref().or(self.windows.first()).map_or(0, |h| 4 * h.buckets as u64)
     }
 
     /// |a|² of coefficients that corrections have brought down to the floor.
@@ -866,23 +895,16 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// The frequency nearest to t that an open comb bin allows.
     fn snap(&self, t: f64) -> Option<u64> {
-        let (f, _) = Lattice::all(self.n).snap(t);
-        let Some(comb) = &self.comb else { return Some(f) };
+        let Some(comb) = &self.comb else { return Some(Lattice::all(self.n).snap(t).0) };
         let limit = self.limit(comb, comb.lanes());
         let size = comb.buckets as u64;
-        if comb.energy[(f % size) as usize] > limit {
-            return Some(f);
-        }
         if !self.noisy {
-            return None;
+            let (f, _) = Lattice::all(self.n).snap(t);
+            return (comb.energy[(f % size) as usize] > limit).then_some(f);
         }
-        // With noise, t is only good to the spacing of the open residues.
-        let near = comb
-            .energy
-            .iter()
-            .enumerate()
-            .filter(|(_, e)| **e > limit)
-            .map(|(b, _)| Lattice { n: self.n, modulus: size, residue: b as u64 }.snap(t));
+        // With noise, the ladder was only built to tell the open residues apart.
+        let open = (0..size).filter(|&b| comb.energy[b as usize] > limit);
+        let near = open.map(|residue| Lattice { n: self.n, modulus: size, residue }.snap(t));
         near.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f)
     }
 
@@ -1011,10 +1033,12 @@ impl<'r, 'a> Engine<'r, 'a> {
         } else {
             (1.0 - explained / self.power.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
         };
+        let mut short = false;
         let tolerable = residual <= problem.tolerance * problem.tolerance;
         if reason.is_none() && !tolerable {
             match problem.k() {
                 Some(k) if (self.known.len() as u64) < k => {
+                    short = !self.known.is_empty();
                     reason = Some(format!(
                         "only {} of the {k} coefficients stand above the noise",
                         self.known.len()
@@ -1040,6 +1064,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             None => f64::INFINITY,
         };
         let certified = reason.is_none();
+        let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
+        let short = short && detection_limit < 0.1 * weakest.sqrt();
         let certificate = Certificate {
             verdict: if certified { Verdict::Certified } else { Verdict::Uncertified },
             reason,
@@ -1066,6 +1092,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         Ok(match (certified, self.blind) {
             (true, _) => Outcome::Certified(answer),
             (_, true) => Outcome::Blind(answer),
+            _ if short => Outcome::Short(answer),
             _ => Outcome::Open(answer),
         })
     }
@@ -1116,9 +1143,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         let problem = &self.run.plan.problem;
         let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
         let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
-        let quiet = (60.0 * self.noise / weakest) as u64;
-        let least = plan::verify_buckets(k);
-        let buckets = least.max(quiet.min(1 << 24).next_power_of_two() as usize);
+        let quiet = ((60.0 * self.noise / weakest) as u64).min(self.most_buckets());
+        let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
         let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
         let beta = if self.noisy {
             window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())

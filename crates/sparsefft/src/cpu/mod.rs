@@ -6,6 +6,7 @@
 //! the baseline and for AVX2+FMA and picks at run time; the results differ by rounding only.
 
 pub(crate) mod math;
+pub(crate) mod threads;
 pub(crate) mod wide;
 
 /// a·b + c, fused where that is one instruction.

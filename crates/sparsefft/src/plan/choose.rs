@@ -8,6 +8,7 @@
 
 use super::recipe::{Estimate, First, Method, Peeling, Recipe};
 use crate::Error;
+use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
 use crate::stages::locate::ladder;
@@ -27,6 +28,21 @@ const SHORT: u64 = 512;
 
 /// Chooses the recipe for a valid problem.
 pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
+    if let Algorithm::Vote | Algorithm::CombVote = problem.algorithm {
+        let (vote, estimate) = plan_vote(problem, problem.algorithm);
+        let mut estimates = vec![estimate, dense(problem.n)];
+        estimates.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+        return Ok(Recipe {
+            n: problem.n,
+            k: problem.k(),
+            noise: problem.noise,
+            algorithm: problem.algorithm,
+            method: Method::Vote(vote),
+            fallback: problem.fallback,
+            seed: problem.seed,
+            estimates,
+        });
+    }
     let dense_cost = dense(problem.n);
     let sparse = sparse(problem);
     let asked = problem.algorithm;
@@ -131,7 +147,10 @@ pub(crate) fn verify_buckets(k: u64) -> usize {
 
 /// The ladder that a known signal-to-noise ratio asks for.
 fn rungs(snr: f64, gain: f64, n: u64, unit: u64) -> Vec<u64> {
-    if snr.is_finite() { ladder(gain * snr, n, unit).unwrap_or_else(|| vec![0]) } else { vec![0] }
+    match snr.is_finite().then(|| ladder(gain * snr, n, unit)).flatten() {
+        Some((offsets, _)) => offsets,
+        None => vec![0],
+    }
 }
 
 /// The smooth divisor of n nearest to `target` that is a proper multiple of `bins`, at most n/8.

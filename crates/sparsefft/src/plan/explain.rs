@@ -19,6 +19,7 @@ impl fmt::Display for Recipe {
         writeln!(f, "algorithm: {}", self.algorithm)?;
         match &self.method {
             Method::Peel(peeling) => peel(f, self, peeling)?,
+            Method::Vote(vote) => vote.explain(f, n)?,
             Method::Dense => {
                 writeln!(f, "  read all {n} samples, run a dense FFT, keep the largest outputs")?
             }
@@ -31,7 +32,11 @@ impl fmt::Display for Recipe {
                 }
                 _ => "a dense FFT if that does not help or would cost more",
             };
-            writeln!(f, "  if anything stays unexplained: four times the bins, then {dense}")?;
+            let more = match self.method {
+                Method::Vote(_) => "more buckets and no comb",
+                _ => "four times the bins",
+            };
+            writeln!(f, "  if anything stays unexplained: {more}, then {dense}")?;
         }
         write!(f, "cost:")?;
         for e in &self.estimates {

@@ -4,7 +4,7 @@ mod choose;
 mod explain;
 mod recipe;
 
-pub use recipe::{Estimate, First, Method, Peeling, Recipe};
+pub use recipe::{CombRecipe, Estimate, First, FlatKind, Method, Peeling, Recipe, VoteRecipe};
 
 pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
 
@@ -75,6 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Buffers of one running transform, reused by the next.
 #[derive(Debug, Default)]
 pub struct Workspace {
+    pub(crate) vote: algorithms::vote::Buffers,
     spare: Vec<Vec<Line>>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
@@ -120,6 +121,13 @@ impl Plan {
                 pool: Mutex::default(),
             }),
         })
+    }
+
+    /// A plan with a recipe of one's own, for tests of what the planner would not choose.
+    #[cfg(test)]
+    pub(crate) fn from_recipe(problem: Problem, recipe: Recipe) -> Self {
+        let (tables, pool) = Default::default();
+        Plan { inner: Arc::new(Prepared { problem, recipe, tables, pool }) }
     }
 
     /// What was asked.

@@ -32,6 +32,60 @@ pub enum Method {
     Peel(Peeling),
     /// Read everything, transform everything, keep the largest.
     Dense,
+    /// Flat-window hashes and votes, with or without a comb.
+    Vote(VoteRecipe),
+}
+
+/// Lobe of the flat window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlatKind {
+    /// Kaiser: side lobes that decay.
+    #[default]
+    Kaiser,
+    /// Dolph-Chebyshev: side lobes of equal height, the window of the papers.
+    DolphChebyshev,
+}
+
+/// Parameters of `vote` and `comb-vote`.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct VoteRecipe {
+    /// Sparsity that the sizes are chosen for; the first guess where it is unknown.
+    pub k: u64,
+    /// Buckets B per hash, a power of two.
+    pub buckets: u64,
+    /// Kind of the flat window.
+    pub window: FlatKind,
+    /// Height of its side lobes.
+    pub leakage: f64,
+    /// Its number of taps, the samples that one hash reads.
+    pub width: u64,
+    /// Hashes that propose locations and vote on them.
+    pub locate_loops: u32,
+    /// Votes that a location needs among these.
+    pub votes: u32,
+    /// All hashes; every one of them contributes to the medians.
+    pub loops: u32,
+    /// Votes that a location needs among all hashes.
+    pub confirmations: u32,
+    /// Buckets that a hash keeps for location.
+    pub keep: u64,
+    /// The aliasing comb that restricts the locations (`comb-vote`).
+    pub comb: Option<CombRecipe>,
+    /// What is unusual about this recipe, in words.
+    pub note: Option<String>,
+}
+
+/// The aliasing comb of `comb-vote`: x\[τ + j n/W\], j = 0 … W-1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct CombRecipe {
+    /// Teeth W, a divisor of n.
+    pub teeth: u64,
+    /// Combs with different offsets τ.
+    pub combs: u32,
+    /// Residues mod W that are kept.
+    pub keep: u64,
 }
 
 /// Parameters of `exact` and `robust`.

@@ -18,12 +18,12 @@ pub(crate) fn quantile(lanes: usize, p: f64) -> f64 {
     threshold(lanes, normal_quantile(p))
 }
 
-/// z with Φ(z) = p, to about 1e-9: a rational start and one Newton step in the tail integral.
+/// z with Φ(z) = p.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     if p > 0.5 {
         return -normal_quantile(1.0 - p);
     }
-    upper_quantile(p) * -1.0
+    -upper_quantile(p)
 }
 
 /// z with 1 - Φ(z) = p for 0 < p ≤ 1/2, also for p far below rounding of 1 - p.

@@ -30,8 +30,8 @@ pub(crate) fn fit(
     for i in 0..m {
         for j in 0..=i {
             let mut sum: Complex<f64> = row(i).iter().zip(row(j)).map(|(a, b)| a.conj() * b).sum();
-            for k in 0..j {
-                sum -= factor[i][k] * factor[j][k].conj();
+            for (a, b) in factor[i].iter().zip(&factor[j]).take(j) {
+                sum -= a * b.conj();
             }
             if i == j {
                 if sum.re <= 1e-12 * lanes as f64 {

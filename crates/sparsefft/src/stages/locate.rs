@@ -264,9 +264,9 @@ fn pair(line: &Line, t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
 /// Each rung must not wrap: its distance times the error so far, at c standard deviations, stays
 /// below half a turn less its own phase error. The fewest rungs that leave c ≥ 12 are taken (two
 /// frequencies in a bin amplify the noise), or c ≥ 6 where 12 would need more than one rung extra;
-/// then the rungs are spread to make c as large as possible. `None` where no ladder of
-/// [`MAX_LINES`] lines can climb.
-pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<Vec<u64>> {
+/// then the rungs are spread to make c as large as possible. Returns the offsets, 0 first, and c;
+/// `None` where no ladder of [`MAX_LINES`] lines can climb.
+pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<(Vec<u64>, f64)> {
     let best = |c_min: f64| {
         (1..=MAX_LINES).find_map(|lines| rungs(gamma, n, unit, lines, c_min).map(|_| lines))
     };
@@ -285,7 +285,7 @@ pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<Vec<u64>> {
             hi = c;
         }
     }
-    rungs(gamma, n, unit, lines, lo)
+    rungs(gamma, n, unit, lines, lo).map(|offsets| (offsets, lo))
 }
 
 /// The offsets for exactly this many lines at c standard deviations, if they reach.
@@ -451,10 +451,11 @@ mod tests {
     #[test]
     fn ladders_climb_only_as_far_as_the_noise_allows() {
         let n = 1u64 << 22;
-        assert_eq!(ladder(1e20, n, 256), Some(vec![0]));
-        let noisy = ladder(25_600.0, n, 256).unwrap();
+        assert_eq!(ladder(1e20, n, 256).unwrap().0, [0]);
+        let (noisy, c) = ladder(25_600.0, n, 256).unwrap();
+        assert!(c >= 6.0);
         assert!(noisy.len() >= 2 && noisy.len() <= 3, "{noisy:?}");
-        let weak = ladder(25.0, n, 256).unwrap();
+        let (weak, _) = ladder(25.0, n, 256).unwrap();
         assert!(weak.len() > noisy.len() && weak.windows(2).all(|w| w[0] < w[1]), "{weak:?}");
         assert_eq!(ladder(0.5, n, 256), None);
     }

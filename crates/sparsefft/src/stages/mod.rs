@@ -10,12 +10,15 @@ use std::fmt;
 pub(crate) mod bucket_fft;
 pub(crate) mod certify;
 pub(crate) mod estimate;
+pub(crate) mod flat_hash;
+pub(crate) mod flat_window;
 pub(crate) mod fold;
 pub(crate) mod hash;
 pub(crate) mod locate;
 pub(crate) mod number;
 pub(crate) mod peel;
 pub(crate) mod permute;
+pub(crate) mod tally;
 pub(crate) mod unity;
 pub(crate) mod window;
 

@@ -43,7 +43,7 @@ pub struct Computed<'a> {
 }
 
 impl<'a> Computed<'a> {
-    const BUDGET: u64 = 1 << 23;
+    const BUDGET: u64 = 1 << 21;
 
     /// Computes on demand.
     pub fn new(lazy: &'a Lazy) -> Self {

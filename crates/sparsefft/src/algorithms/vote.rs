@@ -1,0 +1,934 @@
+//! `vote` (sFFT v1): flat-window hashes, location by votes, values by medians.
+//!
+//! Order of steps, with L hashes of B buckets each (stages `flat_hash`, `flat_window`, `tally`):
+//! 1. L random permutations; each hash reads w ≈ 11 B samples.
+//! 2. Every hash keeps its 2k largest buckets; frequencies that 3 of the first 4 and 6 of all 8
+//!    hashes vote for are candidates.
+//! 3. A candidate's value is the median, of real and imaginary parts apart, of what the L hashes
+//!    show. The k largest enter the model.
+//! 4. The model is subtracted from the buckets. Medians of what is left correct its values
+//!    (neighbours that share a bucket stop disturbing each other), and what falls to the noise
+//!    leaves it. If buckets still hold more than noise, steps 2 to 4 run again on the rest.
+//! 5. [`certify`]: one more hash, with a permutation that took no part, must be explained.
+//!
+//! Step 4 goes beyond the papers, costs little where step 3 was right, and is what makes the
+//! values exact to the leakage of the window (1e-8) in spite of collisions.
+//!
+//! When: any n that is longer than the window; noise is welcome, white or not.
+//! Cost: L w samples dominate. B balances them against the n/B frequencies per kept bucket that
+//! have to be enumerated. If the answer cannot be certified: once more with more buckets and
+//! without a comb, then the dense FFT if that is allowed. With k unknown it grows fourfold from 16
+//! instead.
+
+use super::{Answer, Run, comb_vote, dense};
+use crate::certificate::{Certificate, Verdict};
+use crate::cpu::threads;
+use crate::plan::{self, CombRecipe, Estimate, FlatKind, Method, Prepared, VoteRecipe};
+use crate::problem::{Algorithm, Noise, Problem};
+use crate::samples::progression;
+use crate::spectrum::Peak;
+use crate::stages::Stage;
+use crate::stages::flat_hash::{Permutation, Place, blame, fold};
+use crate::stages::flat_window::{self, EDGE_GAIN, Flat};
+use crate::stages::number::{Rng, smooth_divisors};
+use crate::stages::tally::{Election, Kept, Voter, median};
+use crate::stages::unity::Unity;
+use crate::{Complex, Error};
+use rustfft::{Fft, FftPlanner};
+use std::fmt;
+use std::sync::Arc;
+
+/// First random stream; every attempt has 64 of its own.
+const STREAM: u64 = 1000;
+/// Streams within an attempt: hashes from 0, then these.
+const COMBS: u64 = 32;
+const WITNESS: u64 = 61;
+const INSTANTS: u64 = 62;
+/// Most hashes.
+const MAX_LOOPS: usize = 8;
+/// First guess where k is unknown.
+const FIRST_GUESS: u64 = 16;
+/// Rounds of locating and subtracting.
+const ROUNDS: usize = 4;
+/// Sweeps of correcting values.
+const SWEEPS: usize = 8;
+/// Amplitudes whose squares are no longer exact: nothing is known about these.
+const SQUARE_VANISHES: f64 = 1e-150;
+/// Samples in time that the certificate compares with the answer.
+const INSTANT_COUNT: usize = 32;
+
+impl VoteRecipe {
+    /// The steps, one line each.
+    pub(crate) fn explain(&self, f: &mut fmt::Formatter<'_>, n: u64) -> fmt::Result {
+        let VoteRecipe { buckets, width, loops, votes, locate_loops, confirmations, .. } = self;
+        if *width > n {
+            return writeln!(
+                f,
+                "  dense FFT: read all {n} samples; a flat window for {} coefficients would have \
+                 {width} taps",
+                self.k
+            );
+        }
+        if let Some(CombRecipe { teeth, combs, keep }) = &self.comb {
+            writeln!(
+                f,
+                "  comb: {combs} times every {} samples; {keep} of {teeth} residues are kept",
+                n / teeth
+            )?;
+        }
+        if let Some(note) = &self.note {
+            writeln!(f, "  {note}")?;
+        }
+        let window = match self.window {
+            FlatKind::Kaiser => "Kaiser",
+            FlatKind::DolphChebyshev => "Dolph-Chebyshev",
+        };
+        writeln!(
+            f,
+            "  fold: {loops} hashes of {width} samples into {buckets} buckets (flat {window} \
+             window, leakage {:.0e})",
+            self.leakage
+        )?;
+        writeln!(
+            f,
+            "  locate: the {} largest buckets of each; {votes} of {locate_loops} and \
+             {confirmations} of {loops} votes elect a frequency",
+            self.keep
+        )?;
+        writeln!(f, "  estimate and peel: medians over the hashes, corrected by what is left")?;
+        writeln!(f, "  certify: {buckets} buckets of an independent hash must be explained")
+    }
+
+    /// Samples that one attempt reads, the certificate's included.
+    fn samples(&self) -> u64 {
+        let combs = self.comb.map_or(0, |c| c.combs as u64 * c.teeth);
+        combs + (self.loops as u64 + 1) * self.width + INSTANT_COUNT as u64
+    }
+
+    /// Predicted nanoseconds of one attempt on one core.
+    fn cost(&self, n: u64) -> f64 {
+        let (n, k) = (n as f64, self.k as f64);
+        let (b, keep, loops) = (self.buckets as f64, self.keep as f64, self.loops as f64);
+        // One sample in a random place (measured with examples/vote_timing.rs; 4 KB pages).
+        let read = match n as u64 {
+            0..=0x2_0000 => 3.0,
+            0x2_0001..=0x10_0000 => 5.5,
+            0x10_0001..=0x40_0000 => 8.5,
+            0x40_0001..=0x100_0000 => 15.0,
+            _ => 20.0,
+        };
+        let transform = |m: f64| m * (0.7 * m.log2() + 5.0);
+        let share = (keep / b).min(1.0);
+        // Places to enumerate, false locations after the first vote, and after the second.
+        let (mut enumerate, mut comb_cost) = (1.4, 0.0);
+        let mut allowed = 1.0;
+        if let Some(comb) = &self.comb {
+            let w = comb.teeth as f64;
+            allowed = (comb.keep as f64 / w).min(1.0);
+            enumerate = 4.0 * allowed;
+            comb_cost = comb.combs as f64 * (w * read + transform(w) + 2.0 * w) + 4.0 * w;
+        }
+        let enumerated = keep * n / b;
+        let first = 3.0 * n * allowed * share.powi(3);
+        let second = 12.0 * n * allowed * share.powi(6);
+        (loops + 1.0) * (self.width as f64 * read + transform(b) + 12.0 * b)
+            + enumerated * enumerate
+            + first * 45.0
+            + (k + second) * loops * 45.0
+            + k * (loops * 150.0 + 10.0 * INSTANT_COUNT as f64)
+            + comb_cost
+    }
+}
+
+/// Chooses the parameters for a problem, and predicts their cost.
+pub(crate) fn plan_vote(problem: &Problem, algorithm: Algorithm) -> (VoteRecipe, Estimate) {
+    let k = problem.k().unwrap_or(FIRST_GUESS.min(problem.n));
+    let recipe = design(problem.n, k, problem.noise, algorithm == Algorithm::CombVote, 0);
+    let estimate = if recipe.width > problem.n {
+        Estimate { algorithm, ..plan::dense(problem.n) }
+    } else {
+        let nanoseconds = recipe.cost(problem.n);
+        Estimate { algorithm, nanoseconds, samples: recipe.samples() }
+    };
+    (recipe, estimate)
+}
+
+/// The cheapest recipe with at least so many buckets. Its window may be longer than n: then there
+/// is none that makes sense.
+fn design(n: u64, k: u64, noise: Noise, with_comb: bool, least_buckets: u64) -> VoteRecipe {
+    let k = k.max(1);
+    let window = FlatKind::Kaiser;
+    // A known noise level well above the leakage allows a shorter window. A bucket has B·snr/1.13
+    // times the power of the noise; the certificate wants about 50.
+    let (leakage, noise_buckets) = match noise {
+        Noise::Exact => (1e-8, 64),
+        Noise::Unknown => (1e-8, 600),
+        Noise::Snr(db) => {
+            let leakage = if db <= 60.0 { 1e-6 } else { 1e-8 };
+            (leakage, (60.0 / 10f64.powf(0.1 * db)).min(1e9) as u64)
+        }
+    };
+    let with = |buckets: u64, comb: Option<CombRecipe>| VoteRecipe {
+        k,
+        buckets,
+        window,
+        leakage,
+        width: flat_window::width(window, leakage, buckets),
+        locate_loops: 4,
+        votes: 3,
+        loops: MAX_LOOPS as u32,
+        confirmations: 6,
+        keep: 2 * k + 4,
+        comb,
+        note: None,
+    };
+    // Fewer than 8 buckets per coefficient collide too often. Buckets against noise end where the
+    // hashes would read more than there is.
+    let most_for_noise = (n / 128).max(64);
+    let lowest = (8 * k)
+        .max(64)
+        .max(noise_buckets.min(most_for_noise))
+        .max(least_buckets)
+        .next_power_of_two();
+    let teeth: Vec<u64> = if with_comb {
+        smooth_divisors(n, (16 * k).max(64), (n / 8).min(1 << 20))
+    } else {
+        Vec::new()
+    };
+    let mut best: Option<(f64, VoteRecipe)> = None;
+    let mut buckets = lowest;
+    loop {
+        let combs = teeth
+            .iter()
+            .map(|&teeth| Some(CombRecipe { teeth, combs: 2, keep: (2 * k + 4).min(teeth) }));
+        let plain = teeth.is_empty().then_some(None);
+        let mut improved = false;
+        for comb in combs.chain(plain) {
+            let recipe = with(buckets, comb);
+            if recipe.width > n && best.is_some() {
+                continue;
+            }
+            let cost = recipe.cost(n);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, recipe));
+                improved = true;
+            }
+        }
+        if !improved || buckets >= 1 << 24 {
+            break;
+        }
+        buckets *= 2;
+    }
+    let (_, mut recipe) = best.expect("the first recipe improves on none");
+    if with_comb && recipe.comb.is_none() {
+        recipe.note = Some(format!(
+            "no comb: n = {n} has no divisor of the form 2^a 3^b 5^c between {} and {}",
+            (16 * k).max(64),
+            (n / 8).min(1 << 20)
+        ));
+    }
+    recipe
+}
+
+/// One hash and its buffers.
+#[derive(Debug, Default)]
+struct Slot {
+    permutation: Permutation,
+    z: Vec<Complex<f64>>,
+    scratch: Vec<Complex<f64>>,
+    kept: Kept,
+}
+
+/// Windows, FFT plans and buckets, kept from one transform to the next.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    windows: Vec<(FlatKind, u64, Arc<Flat>)>,
+    planner: Option<FftPlanner<f64>>,
+    slots: Vec<Slot>,
+    energies: Vec<f64>,
+    pub(super) residues: Kept,
+}
+
+impl fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffers").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+impl Buffers {
+    /// The forward FFT of this size.
+    pub(super) fn fft(&mut self, size: usize) -> Arc<dyn Fft<f64>> {
+        self.planner.get_or_insert_with(FftPlanner::new).plan_fft_forward(size)
+    }
+
+    /// The window of a recipe, made once.
+    fn window(&mut self, recipe: &VoteRecipe) -> Arc<Flat> {
+        let (kind, bits, b) = (recipe.window, recipe.leakage.to_bits(), recipe.buckets as usize);
+        let fits = |w: &&(FlatKind, u64, Arc<Flat>)| w.0 == kind && w.1 == bits && w.2.buckets == b;
+        if let Some((.., window)) = self.windows.iter().find(fits) {
+            return window.clone();
+        }
+        // Retries and growth use a few sizes; a few are kept.
+        if self.windows.len() >= 4 {
+            self.windows.remove(0);
+        }
+        let window = Arc::new(Flat::new(kind, recipe.leakage, b));
+        self.windows.push((kind, bits, window.clone()));
+        window
+    }
+}
+
+/// Runs the vote without a comb.
+pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
+    solve(run)
+}
+
+/// What one attempt came to.
+struct Outcome {
+    answer: Answer,
+    /// Buckets that the noise would need, for the next attempt.
+    buckets_needed: u64,
+}
+
+/// Attempts, growth and fallback.
+pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
+    let prepared = run.plan;
+    let (problem, n) = (&prepared.problem, prepared.problem.n);
+    let Method::Vote(first) = &prepared.recipe.method else {
+        unreachable!("the table of algorithms calls this for Method::Vote only");
+    };
+    let mut recipe = first.clone();
+    if recipe.width > n {
+        let reason = format!(
+            "n = {n} is too short for vote: a window for {} coefficients has {} taps",
+            recipe.k, recipe.width
+        );
+        return dense::run(run, Some(reason));
+    }
+    // An attempt is worth it while it is cheaper than the dense FFT that may replace it.
+    let worth = |r: &VoteRecipe| {
+        let affordable = !problem.fallback.allows(n) || r.cost(n) < plan::dense(n).nanoseconds;
+        r.width <= n && affordable && r.buckets <= 1 << 24
+    };
+    let redesign = |k: u64, with_comb: bool, least: u64| {
+        let mut next = design(n, k, problem.noise, with_comb, least);
+        next.window = first.window;
+        next.width = flat_window::width(next.window, next.leakage, next.buckets);
+        next
+    };
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let grown = problem.k().is_none().then(|| redesign(4 * recipe.k, recipe.comb.is_some(), 0));
+        let may_grow = grown.as_ref().is_some_and(|r| 4 * recipe.k <= n / 8 && worth(r));
+        let outcome = attempt(run, &recipe, attempts, may_grow)?;
+        if let Some(Outcome { answer, .. }) = &outcome
+            && answer.certificate.verdict == Verdict::Certified
+        {
+            return Ok(outcome.expect("checked").answer);
+        }
+        // Frequencies that cancel in one residue of a comb (an impulse train) cancel at nearly
+        // every offset, so that after a failure the comb is left out.
+        let next = match (grown, &outcome) {
+            (Some(next), None) => Some(next),
+            (Some(_), Some(_)) => may_grow.then(|| redesign(4 * recipe.k, false, 0)).filter(worth),
+            (None, Some(outcome)) if attempts < 2 => {
+                let least = outcome.buckets_needed.max(2 * recipe.buckets);
+                Some(redesign(recipe.k, false, least)).filter(worth)
+            }
+            (None, _) => None,
+        };
+        if let Some(next) = next {
+            recipe = next;
+            continue;
+        }
+        let Some(Outcome { answer, .. }) = outcome else { continue };
+        if problem.fallback.allows(n) {
+            let name = prepared.recipe.algorithm;
+            let why = answer.certificate.reason.unwrap_or_default();
+            let mut answer = dense::run(run, Some(format!("{name} was not certified: {why}")))?;
+            answer.certificate.attempts = attempts + 1;
+            return Ok(answer);
+        }
+        return Ok(answer);
+    }
+}
+
+/// A frequency of the model, its amplitude X/n, and where it shows.
+#[derive(Clone)]
+struct Tone {
+    f: u64,
+    amplitude: Complex<f64>,
+    places: [Place; MAX_LOOPS],
+}
+
+/// One attempt of steps 1 to 5. `None` if there are clearly more coefficients than the recipe is
+/// made for and `may_grow` says that a larger one would follow.
+fn attempt(
+    run: &mut Run<'_>,
+    recipe: &VoteRecipe,
+    attempt: u32,
+    may_grow: bool,
+) -> Result<Option<Outcome>, Error> {
+    let problem = &run.plan.problem;
+    let (n, seed, signal) = (problem.n, run.plan.recipe.seed, run.signal);
+    let stream = STREAM + 64 * (attempt as u64 - 1);
+    let (loops, b) = (recipe.loops as usize, recipe.buckets as usize);
+    let buffers = &mut run.workspace.vote;
+    let window = buffers.window(recipe);
+    run.clock.lap(Stage::Window);
+
+    if let Some(comb) = &recipe.comb {
+        comb_vote::keep_residues(signal, comb, seed, stream + COMBS, buffers)?;
+        run.samples_read += comb.combs as u64 * comb.teeth;
+        run.clock.lap(Stage::Locate);
+    }
+
+    let fft = buffers.fft(b);
+    let mut slots = std::mem::take(&mut buffers.slots);
+    slots.resize_with(loops, Slot::default);
+    for (l, slot) in slots.iter_mut().enumerate() {
+        slot.permutation = Permutation::draw(n, seed, stream + l as u64);
+        slot.z.resize(b, Complex::ZERO);
+        slot.scratch.resize(fft.get_inplace_scratch_len(), Complex::ZERO);
+    }
+    let work = recipe.loops as u64 * recipe.width;
+    threads::map_mut(&mut slots, work, |s| fold(signal, &s.permutation, &window, &mut s.z))
+        .into_iter()
+        .collect::<Result<(), Error>>()?;
+    run.samples_read += work;
+    run.clock.lap(Stage::Fold);
+    let finite = threads::map_mut(&mut slots, work / 8, |s| {
+        fft.process_with_scratch(&mut s.z, &mut s.scratch);
+        s.z.iter().map(|v| v.norm_sqr()).sum::<f64>().is_finite()
+    });
+    if let Some(l) = finite.iter().position(|f| !f) {
+        let p = slots[l].permutation;
+        return Err(blame(signal, p.start(window.half as u64, n), p.sigma, recipe.width));
+    }
+    run.clock.lap(Stage::BucketFft);
+
+    let mut state = State {
+        problem,
+        recipe,
+        window: &window,
+        unity: Unity::new(n),
+        real: signal.is_real(),
+        slots,
+        energies: std::mem::take(&mut buffers.energies),
+        residues: &buffers.residues.list,
+        tones: Vec::new(),
+        noise: 0.0,
+    };
+    let crowded = may_grow && state.crowded();
+    if !crowded {
+        for round in 0..ROUNDS {
+            let candidates = state.locate(round);
+            run.clock.lap(Stage::Locate);
+            let added = state.estimate(candidates, round);
+            run.clock.lap(Stage::Estimate);
+            state.peel();
+            let explained = state.explained();
+            run.clock.lap(Stage::Peel);
+            if explained || !added {
+                break;
+            }
+        }
+    }
+    let State { tones, slots, energies, real, .. } = state;
+    buffers.slots = slots;
+    buffers.energies = energies;
+    if crowded {
+        return Ok(None);
+    }
+
+    let mut peaks: Vec<Peak> =
+        tones.iter().map(|t| Peak { index: t.f, value: t.amplitude * n as f64 }).collect();
+    peaks.sort_unstable_by_key(|p| p.index);
+    if real {
+        symmetrise(&mut peaks, n);
+    }
+    let outcome = certify(run, recipe, &window, peaks, attempt)?;
+    run.clock.lap(Stage::Certify);
+    Ok(Some(outcome))
+}
+
+/// Makes X\[n-f\] = conj X\[f\] exact. Peaks are sorted and closed under negation up to pruning.
+fn symmetrise(peaks: &mut Vec<Peak>, n: u64) {
+    let old = peaks.clone();
+    for peak in &old {
+        let mirror = (n - peak.index) % n;
+        let value = match old.binary_search_by_key(&mirror, |p| p.index) {
+            Ok(i) => old[i].value.conj(),
+            Err(_) => {
+                peaks.push(Peak { index: mirror, value: peak.value.conj() });
+                continue;
+            }
+        };
+        let i = old.binary_search_by_key(&peak.index, |p| p.index).expect("its own index");
+        // The same expression on both sides, so that they agree to the last bit.
+        peaks[i].value = 0.5 * (peak.value + value);
+    }
+    peaks.sort_unstable_by_key(|p| p.index);
+}
+
+/// The buckets and the model during one attempt.
+struct State<'a> {
+    problem: &'a Problem,
+    recipe: &'a VoteRecipe,
+    window: &'a Flat,
+    unity: Unity,
+    real: bool,
+    /// The hashes; their buckets hold what the model does not explain.
+    slots: Vec<Slot>,
+    energies: Vec<f64>,
+    residues: &'a [u32],
+    tones: Vec<Tone>,
+    /// Mean energy of the noise in a bucket, at least the leakage of the model.
+    noise: f64,
+}
+
+/// Least noise energy of a bucket: the leakage of a model of this energy, and rounding.
+fn leakage_floor(recipe: &VoteRecipe, energy: f64) -> f64 {
+    (recipe.leakage * recipe.leakage + 1e-30) * energy
+}
+
+/// Energies above this many times the noise are no noise, with the failure probability spread over
+/// `buckets`. The factor covers errors of the model's values and of the noise estimate.
+fn chi_square(buckets: f64, failure: f64) -> f64 {
+    1.5 * (buckets / failure).ln()
+}
+
+impl State<'_> {
+    fn n(&self) -> u64 {
+        self.problem.n
+    }
+
+    fn loops(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Mean noise energy of a bucket, from the lower quartile (`occupied`) or the median.
+    fn bucket_noise(&mut self, occupied: bool) -> f64 {
+        self.energies.clear();
+        // Two hashes, or the start of them, are enough of a sample.
+        for slot in &self.slots[..2] {
+            self.energies.extend(slot.z.iter().take(4096).map(|v| v.norm_sqr()));
+        }
+        noise_from(&mut self.energies, occupied)
+    }
+
+    /// Whether far more buckets are occupied than the recipe keeps.
+    fn crowded(&mut self) -> bool {
+        let noise = self.bucket_noise(true);
+        let threshold = chi_square(self.recipe.buckets as f64, 1e-3) * noise;
+        let occupied = self.slots[0].z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64;
+        occupied > self.recipe.keep + self.recipe.keep / 2
+    }
+
+    /// Candidates that are not in the model yet.
+    fn locate(&mut self, round: usize) -> Vec<u64> {
+        let mut keep = self.recipe.keep as usize;
+        let mut floor = 0.0;
+        if round > 0 {
+            // The noise is known now and limits what is kept; more coefficients than were asked
+            // for may be in the way of the certificate.
+            floor = 4.0 * self.noise;
+            keep = keep.max((self.recipe.buckets as usize / 8).min(8 * keep));
+        }
+        let work = self.recipe.loops as u64 * self.recipe.buckets;
+        threads::map_mut(&mut self.slots, work, |s| s.kept.cutoff(&s.z, keep, floor));
+        let voters = self.slots.iter();
+        let voters = voters.map(|s| Voter { permutation: &s.permutation, kept: &s.kept }).collect();
+        let (locate_loops, votes) = (self.recipe.locate_loops as usize, self.recipe.votes as usize);
+        let election = Election {
+            n: self.n(),
+            voters,
+            // One proposer halves the work; what it misses is still there in the next round, when
+            // few buckets are kept.
+            proposers: if round == 0 { 1 } else { locate_loops - votes + 1 },
+            locate_loops,
+            votes,
+            confirmations: self.recipe.confirmations as usize,
+            // A comb that shows nothing at all missed the signal (an impulse train).
+            comb: (self.recipe.comb)
+                .map(|c| (c.teeth, self.residues))
+                .filter(|(_, residues)| !residues.is_empty()),
+        };
+        let mut elected = election.elect();
+        if self.real {
+            let n = self.n();
+            let mirrors: Vec<u64> = elected.iter().map(|f| (n - f) % n).collect();
+            elected.extend(mirrors);
+            elected.sort_unstable();
+            elected.dedup();
+        }
+        if !self.tones.is_empty() {
+            let mut known: Vec<u64> = self.tones.iter().map(|t| t.f).collect();
+            known.sort_unstable();
+            elected.retain(|f| known.binary_search(f).is_err());
+        }
+        elected
+    }
+
+    /// Medians of what the hashes show at the places of a tone.
+    fn median_at(&self, places: &[Place; MAX_LOOPS]) -> Complex<f64> {
+        let (mut re, mut im) = ([0.0; MAX_LOOPS], [0.0; MAX_LOOPS]);
+        for (l, slot) in self.slots.iter().enumerate() {
+            let v = places[l].amplitude(&slot.z, self.window);
+            (re[l], im[l]) = (v.re, v.im);
+        }
+        let loops = self.loops();
+        Complex::new(median(&mut re[..loops]), median(&mut im[..loops]))
+    }
+
+    /// Least |amplitude|² that noise does not reach anywhere in the spectrum.
+    fn significant(&self, noise: f64) -> f64 {
+        // The median of L values has π/2L times the variance of one.
+        let variance = noise * std::f64::consts::FRAC_PI_2 / self.loops() as f64;
+        1.2 * variance * (self.n() as f64 / self.problem.failure).ln()
+    }
+
+    /// Adds the largest significant candidates to the model; whether there were any.
+    fn estimate(&mut self, candidates: Vec<u64>, round: usize) -> bool {
+        if candidates.is_empty() {
+            return false;
+        }
+        let noise = self.bucket_noise(true).max(self.noise);
+        let least = self.significant(noise);
+        let (n, b) = (self.n(), self.recipe.buckets as usize);
+        let work = 4 * candidates.len() as u64 * self.loops() as u64;
+        let blocks: Vec<&[u64]> = candidates.chunks(256).collect();
+        let estimated = threads::map(&blocks, work, |block| {
+            let mut tones = Vec::new();
+            for &f in *block {
+                let places = std::array::from_fn(|l| match self.slots.get(l) {
+                    Some(s) => Place::of(f, &s.permutation, &self.unity, n, b),
+                    None => Place { bucket: 0, offset: 0.0, phase: Complex::ZERO },
+                });
+                let amplitude = self.median_at(&places);
+                if amplitude.norm_sqr() > least {
+                    tones.push(Tone { f, amplitude, places });
+                }
+            }
+            tones
+        });
+        let mut tones = estimated.concat();
+        let most = (self.recipe.k as usize).max(16) * if round == 0 { 1 } else { 4 };
+        if tones.len() > most {
+            let size = |t: &Tone| t.amplitude.norm_sqr();
+            tones.select_nth_unstable_by(most - 1, |a, b| {
+                size(b).total_cmp(&size(a)).then(a.f.cmp(&b.f))
+            });
+            tones.truncate(most);
+            tones.sort_unstable_by_key(|t| t.f);
+        }
+        let added = !tones.is_empty();
+        let changes: Vec<Complex<f64>> = tones.iter().map(|t| t.amplitude).collect();
+        subtract(&mut self.slots, self.window, &tones, &changes);
+        self.tones.extend(tones);
+        added
+    }
+
+    /// Corrects the model by medians of what is left, and drops what falls to the noise.
+    fn peel(&mut self) {
+        self.noise = self.measure();
+        for sweep in 0..SWEEPS {
+            if self.tones.is_empty() {
+                return;
+            }
+            let work = 4 * self.tones.len() as u64 * self.loops() as u64;
+            let blocks: Vec<&[Tone]> = self.tones.chunks(256).collect();
+            let changes = threads::map(&blocks, work, |block| {
+                block.iter().map(|t| self.median_at(&t.places)).collect::<Vec<_>>()
+            })
+            .concat();
+            subtract(&mut self.slots, self.window, &self.tones, &changes);
+            let mut largest = 0.0f64;
+            for (tone, change) in self.tones.iter_mut().zip(&changes) {
+                tone.amplitude += change;
+                largest = largest.max(change.norm_sqr());
+            }
+            self.noise = self.measure();
+            if largest < 0.02 * self.noise {
+                break;
+            }
+            // A candidate that was none fades while the others take their share.
+            if sweep == 1 {
+                self.prune();
+            }
+        }
+        self.prune();
+        self.noise = self.measure();
+    }
+
+    /// Noise energy of a bucket under the present model.
+    fn measure(&mut self) -> f64 {
+        let energy: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
+        self.bucket_noise(false).max(leakage_floor(self.recipe, energy))
+    }
+
+    /// Puts tones that are not significant back into the buckets.
+    fn prune(&mut self) {
+        let least = self.significant(self.noise);
+        let (keep, drop): (Vec<Tone>, Vec<Tone>) = std::mem::take(&mut self.tones)
+            .into_iter()
+            .partition(|t| t.amplitude.norm_sqr() > least);
+        let changes: Vec<Complex<f64>> = drop.iter().map(|t| -t.amplitude).collect();
+        subtract(&mut self.slots, self.window, &drop, &changes);
+        self.tones = keep;
+    }
+
+    /// Whether no bucket of any hash holds more than noise.
+    fn explained(&self) -> bool {
+        let buckets = self.recipe.buckets as f64 * self.loops() as f64;
+        let threshold = chi_square(buckets, self.problem.failure) * self.noise;
+        self.slots.iter().all(|s| s.z.iter().all(|v| v.norm_sqr() <= threshold))
+    }
+}
+
+/// Mean of exponentially distributed energies from their lower quartile or their median.
+fn noise_from(energies: &mut [f64], occupied: bool) -> f64 {
+    let (rank, share) =
+        if occupied { (energies.len() / 4, 0.75f64) } else { (energies.len() / 2, 0.5) };
+    let quantile = *energies.select_nth_unstable_by(rank, f64::total_cmp).1;
+    quantile / -share.ln()
+}
+
+/// Subtracts changes of amplitudes from all hashes.
+fn subtract(slots: &mut [Slot], window: &Flat, tones: &[Tone], changes: &[Complex<f64>]) {
+    let work = 2 * tones.len() as u64 * slots.len() as u64;
+    let mut numbered: Vec<(usize, &mut Slot)> = slots.iter_mut().enumerate().collect();
+    threads::map_mut(&mut numbered, work, |(l, slot)| {
+        for (tone, change) in tones.iter().zip(changes) {
+            tone.places[*l].subtract(&mut slot.z, window, *change);
+        }
+    });
+}
+
+/// Tests an answer against one more hash, with a permutation that took no part in finding it, and
+/// against random samples in time.
+///
+/// What differs from the answer in a few samples only (an impulse) is beyond any test that does
+/// not read them. Certified if no bucket of that hash holds more than the answer and noise explain, and
+/// - k was asked for, k were found, and the smallest of the k largest stands above the detection
+///   limit, so that nothing overlooked can belong to them; or
+/// - k is unknown: nothing above the detection limit was overlooked; or
+/// - the relative residual at random samples is below the tolerance.
+fn certify(
+    run: &mut Run<'_>,
+    recipe: &VoteRecipe,
+    window: &Flat,
+    peaks: Vec<Peak>,
+    attempt: u32,
+) -> Result<Outcome, Error> {
+    let problem = &run.plan.problem;
+    let (n, seed, b) = (problem.n, run.plan.recipe.seed, recipe.buckets as usize);
+    let stream = STREAM + 64 * (attempt as u64 - 1);
+    let unity = Unity::new(n);
+    let buffers = &mut run.workspace.vote;
+
+    // The witness: what one more hash holds beside the answer.
+    let permutation = Permutation::draw(n, seed, stream + WITNESS);
+    let fft = buffers.fft(b);
+    let slot = &mut buffers.slots[0];
+    fold(run.signal, &permutation, window, &mut slot.z)?;
+    run.samples_read += recipe.width;
+    fft.process_with_scratch(&mut slot.z, &mut slot.scratch);
+    for p in &peaks {
+        let place = Place::of(p.index, &permutation, &unity, n, b);
+        place.subtract(&mut slot.z, window, p.value / n as f64);
+    }
+    let energy: f64 = peaks.iter().map(|p| (p.value / n as f64).norm_sqr()).sum();
+    buffers.energies.clear();
+    buffers.energies.extend(slot.z.iter().map(|v| v.norm_sqr()));
+    let measured = noise_from(&mut buffers.energies, false);
+    let noise = measured.max(leakage_floor(recipe, energy));
+    let threshold = chi_square(b as f64, problem.failure) * noise;
+    let unexplained = slot.z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64;
+    let detection_limit = (threshold.sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
+
+    // Random instants: the residual without the window's leakage.
+    let mut rng = Rng::new(seed, stream + INSTANTS);
+    let instants: [u64; INSTANT_COUNT] = std::array::from_fn(|_| rng.below(n));
+    let mut samples = [Complex::ZERO; INSTANT_COUNT];
+    run.signal.read(&instants, &mut samples)?;
+    run.samples_read += INSTANT_COUNT as u64;
+    let (mut total, mut left) = (0.0, 0.0);
+    for (&t, &x) in instants.iter().zip(&samples) {
+        if !(x.re.is_finite() && x.im.is_finite()) {
+            return Err(dense::non_finite(t, x));
+        }
+        let model: Complex<f64> = peaks.iter().map(|p| p.value * unity.power(p.index, t)).sum();
+        total += x.norm_sqr();
+        left += (x - model / n as f64).norm_sqr();
+    }
+    let residual_energy = if total > 0.0 { left / total } else { 0.0 };
+    let sigma_squared = (measured / window.energy).min(left / INSTANT_COUNT as f64);
+
+    // The smallest of those asked for.
+    let mut sizes: Vec<f64> = peaks.iter().map(|p| p.value.norm() / n as f64).collect();
+    let weakest = match problem.k() {
+        Some(0) => Some(f64::INFINITY),
+        Some(k) if sizes.len() as u64 >= k => {
+            let rank = sizes.len() - k as usize;
+            Some(*sizes.select_nth_unstable_by(rank, f64::total_cmp).1)
+        }
+        Some(_) => None,
+        None => Some(f64::INFINITY),
+    };
+    let complete = weakest.is_some_and(|w| w >= detection_limit);
+    let explained = residual_energy.sqrt() <= problem.tolerance;
+    let reason = if unexplained > 0 {
+        Some(format!("{unexplained} of {b} buckets hold more than the answer explains"))
+    } else if complete || explained {
+        None
+    } else if let Some(weakest) = weakest {
+        Some(format!(
+            "the weakest coefficient, |X|/n = {weakest:.2e}, is not above the detection limit {detection_limit:.2e}"
+        ))
+    } else {
+        Some(format!(
+            "{} of {} coefficients stand above the noise",
+            peaks.len(),
+            problem.k().unwrap_or(0)
+        ))
+    };
+    // The noise in a bucket falls with 1/B. Where fewer than k were found, the weakest of them
+    // tells what the others are like.
+    let weakest = weakest.or_else(|| sizes.iter().copied().min_by(f64::total_cmp));
+    let ratio = match weakest {
+        Some(w) if w < detection_limit => 1.5 * (detection_limit / w).powi(2),
+        Some(_) => 1.0,
+        None => 4.0,
+    };
+    let buckets_needed = (recipe.buckets as f64 * ratio.min(1e6)) as u64;
+    let certificate = Certificate {
+        verdict: if reason.is_none() { Verdict::Certified } else { Verdict::Uncertified },
+        reason,
+        bins_tested: b as u64,
+        bins_unexplained: unexplained,
+        residual_energy,
+        noise_floor: sigma_squared.sqrt(),
+        detection_limit,
+        failure_probability: problem.failure,
+        attempts: attempt,
+    };
+    // Planned or retried without its comb, comb-vote is still the algorithm that answers.
+    let algorithm = run.plan.recipe.algorithm;
+    Ok(Outcome { answer: Answer { algorithm, peaks, certificate }, buckets_needed })
+}
+
+/// The samples that the first attempt reads before it is certified.
+pub(crate) fn sample_indices<'a>(
+    plan: &'a Prepared,
+    recipe: &'a VoteRecipe,
+) -> Box<dyn Iterator<Item = u64> + 'a> {
+    let (n, seed) = (plan.problem.n, plan.recipe.seed);
+    if recipe.width > n {
+        return Box::new(0..n);
+    }
+    let half = recipe.width / 2;
+    let hashes = (0..recipe.loops as u64).flat_map(move |l| {
+        let p = Permutation::draw(n, seed, STREAM + l);
+        let start = p.start(half, n);
+        (0..recipe.width).map(move |j| progression(start, p.sigma, j, n))
+    });
+    let combs = recipe.comb.into_iter().flat_map(move |comb| {
+        (0..comb.combs as u64).flat_map(move |c| {
+            let tau = comb_vote::offset(n, &comb, seed, STREAM + COMBS + c);
+            (0..comb.teeth).map(move |j| tau + j * (n / comb.teeth))
+        })
+    });
+    Box::new(combs.chain(hashes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    type Tones = Vec<(u64, Complex<f64>)>;
+
+    /// A test signal of about k unit tones, and these.
+    fn signal(n: u64, k: usize) -> (Vec<Complex<f64>>, Tones) {
+        let mut rng = Rng::new(5, 1);
+        let unity = Unity::new(n);
+        let mut tones: Vec<_> = (0..k).map(|_| (rng.below(n), unity.root(rng.below(n)))).collect();
+        tones.sort_by_key(|t| t.0);
+        tones.dedup_by_key(|t| t.0);
+        let mut x = vec![Complex::ZERO; n as usize];
+        for &(f, a) in &tones {
+            x[f as usize] = a.conj();
+        }
+        crate::dense::forward(&mut x);
+        (x.iter().map(|v| v.conj()).collect(), tones)
+    }
+
+    #[test]
+    fn both_windows_and_other_loops_give_the_same_answer() {
+        let n = 1 << 17;
+        let (x, tones) = signal(n, 30);
+        for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
+            let problem = Problem::new(n).sparsity(tones.len() as u64).algorithm(algorithm);
+            let plan = Plan::new(problem.clone()).unwrap();
+            for window in [FlatKind::Kaiser, FlatKind::DolphChebyshev] {
+                for (locate_loops, votes, loops, confirmations) in
+                    [(4, 3, 8, 6), (3, 2, 7, 5), (2, 2, 5, 4)]
+                {
+                    let mut recipe = plan.recipe().clone();
+                    let Method::Vote(vote) = &mut recipe.method else { panic!("{plan}") };
+                    vote.window = window;
+                    vote.width = flat_window::width(window, vote.leakage, vote.buckets);
+                    (vote.locate_loops, vote.votes) = (locate_loops, votes);
+                    (vote.loops, vote.confirmations) = (loops, confirmations);
+                    let plan = Plan::from_recipe(problem.clone(), recipe);
+                    let spectrum = plan.transform(&x).unwrap();
+                    assert_eq!(spectrum.certificate().verdict, Verdict::Certified, "{plan}");
+                    assert_eq!(spectrum.peaks().len(), tones.len());
+                    for (p, &(f, a)) in spectrum.peaks().iter().zip(&tones) {
+                        assert_eq!(p.index, f);
+                        assert!((p.value / n as f64 - a).norm() < 1e-7);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bucket_counts_follow_the_problem() {
+        let recipe = |n: u64, k: u64, noise| design(n, k, noise, false, 0);
+        // More coefficients, longer signals and more noise want more buckets.
+        let base = recipe(1 << 22, 50, Noise::Unknown).buckets;
+        assert!(recipe(1 << 22, 1000, Noise::Unknown).buckets > base);
+        assert!(recipe(1 << 30, 50, Noise::Unknown).buckets > base);
+        assert!(recipe(1 << 22, 50, Noise::Snr(-20.0)).buckets > base);
+        assert_eq!(recipe(1 << 22, 50, Noise::Unknown).leakage, 1e-8);
+        assert!(recipe(1 << 22, 50, Noise::Snr(20.0)).leakage > 1e-7);
+        // A comb makes do with fewer, and divides n.
+        let with = design(1 << 22, 50, Noise::Unknown, true, 0);
+        assert!(with.buckets <= base && (1u64 << 22).is_multiple_of(with.comb.unwrap().teeth));
+        assert!(design(1_000_003, 50, Noise::Unknown, true, 0).note.is_some());
+    }
+
+    #[test]
+    fn mirrored_peaks_are_conjugates() {
+        let v = Complex::new(1.0, 2.0);
+        let mut peaks = vec![
+            Peak { index: 0, value: v },
+            Peak { index: 3, value: v },
+            Peak { index: 4, value: v },
+            Peak { index: 7, value: Complex::new(1.5, -1.0) },
+        ];
+        symmetrise(&mut peaks, 10);
+        let expected = [
+            (0, Complex::new(1.0, 0.0)),
+            (3, Complex::new(1.25, 1.5)),
+            (4, v),
+            (6, v.conj()),
+            (7, Complex::new(1.25, -1.5)),
+        ];
+        let got: Vec<_> = peaks.iter().map(|p| (p.index, p.value)).collect();
+        assert_eq!(got, expected);
+    }
+}

@@ -1,0 +1,60 @@
+//! Large buffers: zeroed without being touched, in huge pages where the system has them.
+//!
+//! A fresh buffer of n values costs one page fault per page on its first use. With pages of 4 KiB
+//! that is as slow as a whole pass over the data, and strided passes then miss the translation
+//! cache on nearly every line. Linux gives pages of 2 MiB to those who ask.
+
+use crate::Error;
+use num_complex::Complex;
+use rustfft::num_traits::Zero;
+use std::alloc::{Layout, alloc_zeroed};
+
+/// n zeros, or a typed error where memory does not suffice.
+pub(crate) fn try_zeroed(n: u64) -> Result<Vec<Complex<f64>>, Error> {
+    zeroed(n, n)
+}
+
+/// `len` zeros for a transform of n values.
+pub(crate) fn zeroed<T: super::Real>(len: u64, n: u64) -> Result<Vec<Complex<T>>, Error> {
+    let bytes = len as u128 * size_of::<Complex<T>>() as u128;
+    let oom = || Error::OutOfMemory { n, bytes };
+    let len = usize::try_from(len).map_err(|_| oom())?;
+    let layout = Layout::array::<Complex<T>>(len).map_err(|_| oom())?;
+    if layout.size() < HUGE {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(len).map_err(|_| oom())?;
+        buffer.resize(len, Complex::zero());
+        return Ok(buffer);
+    }
+    // SAFETY: the layout has a non-zero size.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return Err(oom());
+    }
+    advise(start, layout.size());
+    // SAFETY: the memory comes from the global allocator with the layout of an array of `len`
+    // values, and all-zero bytes are the value 0+0i for the two types that implement `Real`.
+    Ok(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
+}
+
+/// Size of a huge page.
+const HUGE: usize = 1 << 21;
+
+/// Asks for huge pages. A refusal costs speed alone.
+#[cfg(target_os = "linux")]
+fn advise(start: *mut u8, bytes: usize) {
+    use std::ffi::{c_int, c_void};
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+    }
+    const MADV_HUGEPAGE: c_int = 14;
+    const PAGE: usize = 4096;
+    let skip = start.align_offset(PAGE);
+    let whole = bytes.saturating_sub(skip) / PAGE * PAGE;
+    // SAFETY: the range lies inside one allocation of ours and this advice leaves its contents
+    // as they are.
+    unsafe { madvise(start.wrapping_add(skip).cast(), whole, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_start: *mut u8, _bytes: usize) {}

@@ -1,0 +1,459 @@
+//! `vote` and `comb-vote` against known spectra.
+
+use sparsefft::{
+    Algorithm, Complex, Error, Fallback, Method, Noise, Plan, Problem, Spectrum, Verdict, from_fn,
+};
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+type Truth = BTreeMap<u64, Complex<f64>>;
+
+const BOTH: [Algorithm; 2] = [Algorithm::Vote, Algorithm::CombVote];
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    fn phase(&mut self) -> Complex<f64> {
+        Complex::cis(TAU * self.uniform())
+    }
+    /// Complex Gaussian of unit power.
+    fn gauss(&mut self) -> Complex<f64> {
+        (-(1.0 - self.uniform()).ln()).sqrt() * self.phase()
+    }
+    /// k distinct frequencies with unit amplitudes.
+    fn tones(&mut self, n: u64, k: usize) -> Truth {
+        let mut truth = Truth::new();
+        while truth.len() < k {
+            truth.insert(self.next() % n, self.phase());
+        }
+        truth
+    }
+}
+
+/// x[t] = Σ a_f e^{2πi ft/n}, and noise of this power.
+fn synthesise(n: u64, truth: &Truth, noise: f64, random: &mut Random) -> Vec<Complex<f64>> {
+    let mut x = vec![Complex::new(0.0, 0.0); n as usize];
+    for (&f, &a) in truth {
+        x[f as usize] = a;
+    }
+    rustfft::FftPlanner::new().plan_fft_inverse(n as usize).process(&mut x);
+    if noise > 0.0 {
+        for v in &mut x {
+            *v += random.gauss() * noise.sqrt();
+        }
+    }
+    x
+}
+
+/// Largest |X/n - a| over the truth, after checking that the support is the same.
+fn error(spectrum: &Spectrum, truth: &Truth) -> f64 {
+    let found: Vec<u64> = spectrum.peaks().iter().map(|p| p.index).collect();
+    let expected: Vec<u64> = truth.keys().copied().collect();
+    assert_eq!(found, expected, "{}", spectrum.certificate());
+    let n = spectrum.n() as f64;
+    (spectrum.peaks().iter()).map(|p| (p.value / n - truth[&p.index]).norm()).fold(0.0, f64::max)
+}
+
+fn problem(n: u64, k: usize, algorithm: Algorithm) -> Problem {
+    Problem::new(n).sparsity(k as u64).algorithm(algorithm).fallback(Fallback::Never)
+}
+
+#[test]
+fn exactly_sparse_signals() {
+    for n in [1 << 16, 1 << 18, 1 << 20] {
+        for k in [1, 2, 10, 50, 100] {
+            let mut random = Random(n + k as u64);
+            let truth = random.tones(n, k);
+            let x = synthesise(n, &truth, 0.0, &mut random);
+            for algorithm in BOTH {
+                for noise in [Noise::Unknown, Noise::Exact] {
+                    let plan = Plan::new(problem(n, k, algorithm).noise(noise)).unwrap();
+                    let s = plan.transform(&x).unwrap();
+                    assert_eq!(s.report().algorithm, algorithm, "{plan}");
+                    let worst = error(&s, &truth);
+                    assert!(worst < 1e-8, "n = {n}, k = {k}, {algorithm}: {worst:e}");
+                    assert_eq!(s.certificate().verdict, Verdict::Certified);
+                    assert!(s.certificate().residual_energy < 1e-15);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_length() {
+    // Prime, odd, smooth, twice a prime, 2^a 3^b 5^c.
+    for n in [100_003u64, 1_000_003, 99_999, 3u64.pow(11), 1_000_000, 200_006, 777_600] {
+        let k = 20;
+        let mut random = Random(n);
+        let truth = random.tones(n, k);
+        let x = synthesise(n, &truth, 0.0, &mut random);
+        for algorithm in BOTH {
+            let plan = Plan::new(problem(n, k, algorithm)).unwrap();
+            let s = plan.transform(&x).unwrap();
+            assert!(error(&s, &truth) < 1e-8);
+            assert_eq!(s.certificate().verdict, Verdict::Certified);
+            let Method::Vote(recipe) = &plan.recipe().method else { panic!("{plan}") };
+            let smooth = matches!(n, 177_147 | 1_000_000 | 777_600);
+            assert_eq!(recipe.comb.is_some(), smooth && algorithm == Algorithm::CombVote);
+            if algorithm == Algorithm::CombVote && !smooth {
+                assert!(plan.to_string().contains("no comb"), "{plan}");
+            }
+        }
+    }
+}
+
+#[test]
+fn noise_of_many_levels() {
+    let (n, k) = (1u64 << 20, 50);
+    for (db, most) in [(20.0, 0.01), (0.0, 0.1), (-10.0, 0.25)] {
+        for seed in 0..3 {
+            let mut random = Random(1000 * seed + 7);
+            let truth = random.tones(n, k);
+            let power = 10f64.powf(-0.1 * db);
+            let x = synthesise(n, &truth, power, &mut random);
+            for algorithm in BOTH {
+                for noise in [Noise::Unknown, Noise::Snr(db)] {
+                    let plan = Plan::new(problem(n, k, algorithm).noise(noise)).unwrap();
+                    let s = plan.transform(&x).unwrap();
+                    let worst = error(&s, &truth);
+                    assert!(worst < most, "{db} dB, {algorithm}: {worst}");
+                    let c = s.certificate();
+                    assert_eq!(c.verdict, Verdict::Certified, "{db} dB, {algorithm}: {c}");
+                    let sigma = power.sqrt();
+                    assert!((0.7..1.3).contains(&(c.noise_floor / sigma)), "{c}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn more_tones_than_asked_for() {
+    let n = 1u64 << 18;
+    let mut random = Random(11);
+    let mut truth = Truth::new();
+    for (i, (f, a)) in random.tones(n, 40).into_iter().enumerate() {
+        truth.insert(f, a * if i % 4 == 0 { 10.0 } else { 1.0 });
+    }
+    let x = synthesise(n, &truth, 0.0, &mut random);
+    truth.retain(|_, a| a.norm() > 5.0);
+    for algorithm in BOTH {
+        let s = Plan::new(problem(n, 10, algorithm)).unwrap().transform(&x).unwrap();
+        assert!(error(&s, &truth) < 1e-7);
+        assert_eq!(s.certificate().verdict, Verdict::Certified);
+        assert_eq!(s.report().left_out, 30);
+    }
+}
+
+#[test]
+fn fewer_tones_than_asked_for() {
+    let n = 1u64 << 18;
+    let mut random = Random(12);
+    let truth = random.tones(n, 7);
+    let x = synthesise(n, &truth, 0.0, &mut random);
+    let noisy = synthesise(n, &truth, 1.0, &mut random);
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 30, algorithm)).unwrap();
+        let s = plan.transform(&x).unwrap();
+        assert!(error(&s, &truth) < 1e-8);
+        assert_eq!(s.certificate().verdict, Verdict::Certified);
+        // In noise the other 23 are noise coefficients that no sparse method can name.
+        let s = plan.transform(&noisy).unwrap();
+        assert_eq!(s.certificate().verdict, Verdict::Uncertified);
+        assert!(s.certificate().reason.as_ref().unwrap().contains("of 30 coefficients"));
+        error(&s, &truth);
+    }
+}
+
+#[test]
+fn structured_spectra() {
+    let n = 1u64 << 20;
+    let mut random = Random(5);
+    let cluster: Truth = (0..20).map(|i| (500_000 + i, random.phase())).collect();
+    let harmonics: Truth = (1..=20).map(|i| (i * (n / 64), random.phase())).collect();
+    let comb: Truth = (0..32).map(|i| (i * (n / 32) + 5, Complex::new(1.0, 0.0))).collect();
+    let edges: Truth =
+        [0, 1, n / 2, n / 2 - 1, n - 1].into_iter().map(|f| (f, random.phase())).collect();
+    let mut huge = random.tones(n, 20);
+    *huge.values_mut().next().unwrap() *= 1e6;
+    let mut range = random.tones(n, 30);
+    for (i, a) in range.values_mut().enumerate() {
+        *a *= 10f64.powf(-(i as f64) / 7.5);
+    }
+    let cases = [
+        ("cluster", cluster, 1e-8),
+        ("harmonics", harmonics, 1e-8),
+        ("comb", comb, 1e-8),
+        ("edges", edges, 1e-8),
+        ("huge", huge, 1e-2),
+        ("range", range, 1e-8),
+    ];
+    for (name, truth, most) in cases {
+        let x = synthesise(n, &truth, 0.0, &mut random);
+        for algorithm in BOTH {
+            for seed in 0..3 {
+                let problem = problem(n, truth.len(), algorithm).seed(seed);
+                let s = Plan::new(problem).unwrap().transform(&x).unwrap();
+                let worst = error(&s, &truth);
+                assert!(worst < most, "{name}, {algorithm}: {worst:e}");
+                assert_eq!(s.certificate().verdict, Verdict::Certified, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn real_signals_are_symmetric_to_the_last_bit() {
+    for n in [1u64 << 18, 100_003] {
+        let mut random = Random(n);
+        let mut truth = Truth::from([(0, Complex::new(2.0, 0.0))]);
+        while truth.len() < 21 {
+            let f = 1 + random.next() % (n / 2 - 1);
+            let a = random.phase();
+            truth.insert(f, a);
+            truth.insert(n - f, a.conj());
+        }
+        let x: Vec<f64> =
+            synthesise(n, &truth, 0.01, &mut random).into_iter().map(|v| v.re).collect();
+        for algorithm in BOTH {
+            let s = Plan::new(problem(n, 21, algorithm)).unwrap().transform(&x).unwrap();
+            assert!(error(&s, &truth) < 0.02);
+            assert_eq!(s.certificate().verdict, Verdict::Certified);
+            assert_eq!(s.value(0).im, 0.0);
+            for p in s.peaks() {
+                assert_eq!(s.value((n - p.index) % n), p.value.conj());
+            }
+        }
+    }
+}
+
+#[test]
+fn unknown_sparsity() {
+    let n = 1u64 << 20;
+    for (k, power) in [(0, 1.0), (0, 0.0), (3, 0.0), (3, 1.0), (60, 0.0), (60, 1.0), (300, 0.1)] {
+        let mut random = Random(k as u64 + 1);
+        let truth = random.tones(n, k);
+        let x = synthesise(n, &truth, power, &mut random);
+        for algorithm in BOTH {
+            let problem = Problem::new(n).algorithm(algorithm).fallback(Fallback::Never);
+            let s = Plan::new(problem).unwrap().transform(&x).unwrap();
+            assert!(error(&s, &truth) < if power > 0.0 { 0.15 } else { 1e-8 });
+            assert_eq!(s.certificate().verdict, Verdict::Certified, "k = {k}: {}", s.certificate());
+        }
+    }
+}
+
+#[test]
+fn threads_and_repetition_change_nothing() {
+    let (n, k) = (1u64 << 19, 100);
+    let mut random = Random(3);
+    let truth = random.tones(n, k);
+    let x = synthesise(n, &truth, 1.0, &mut random);
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, k, algorithm).seed(9)).unwrap();
+        let first = plan.transform(&x).unwrap();
+        assert_eq!(plan.transform(&x).unwrap().peaks(), first.peaks());
+        #[cfg(feature = "rayon")]
+        for threads in [1, 2, 5] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let other = pool.install(|| plan.transform(&x)).unwrap();
+            assert_eq!(other.peaks(), first.peaks());
+            assert_eq!(other.certificate(), first.certificate());
+        }
+        let other = Plan::new(problem(n, k, algorithm).seed(10)).unwrap();
+        assert_ne!(other.transform(&x).unwrap().peaks(), first.peaks());
+        assert_eq!(other.transform(&x).unwrap().report().seed, 10);
+    }
+}
+
+#[test]
+fn what_cannot_be_found_is_not_certified() {
+    let n = 1u64 << 16;
+    let mut random = Random(8);
+    // Not sparse at all; noise alone; tones far below the noise.
+    let dense = random.tones(n, 6000);
+    let weak: Truth = random.tones(n, 20).into_iter().map(|(f, a)| (f, a * 0.003)).collect();
+    for (truth, power) in [(dense, 0.0), (Truth::new(), 1.0), (weak, 1.0)] {
+        let x = synthesise(n, &truth, power, &mut random);
+        for algorithm in BOTH {
+            let s = Plan::new(problem(n, 20, algorithm)).unwrap().transform(&x).unwrap();
+            assert_eq!(s.certificate().verdict, Verdict::Uncertified);
+            assert!(s.certificate().reason.is_some());
+            // With the fallback the same signal is answered by a dense FFT.
+            let allowed = problem(n, 20, algorithm).fallback(Fallback::Auto);
+            let s = Plan::new(allowed).unwrap().transform(&x).unwrap();
+            assert_eq!(s.certificate().verdict, Verdict::Dense);
+            assert_eq!(s.peaks().len(), 20);
+            assert!(s.certificate().attempts > 1);
+        }
+    }
+}
+
+/// Every answer is right or not certified, over many random problems with collisions, noise and
+/// large ranges of magnitude.
+#[test]
+fn never_wrong_and_certified() {
+    let mut random = Random(77);
+    let (mut certified, mut all) = (0, 0);
+    for trial in 0..120u64 {
+        let n = [1 << 15, 40_000, 1 << 16, 65_537][trial as usize % 4];
+        let k = [1, 5, 20, 60][(trial / 4) as usize % 4];
+        let power = [0.0, 0.01, 3.0, 100.0][(trial / 16) as usize % 4];
+        let mut truth = random.tones(n, k);
+        if trial % 3 == 0 {
+            for a in truth.values_mut() {
+                *a *= 10f64.powf(-3.0 * random.uniform());
+            }
+        }
+        let x = synthesise(n, &truth, power, &mut random);
+        // The judge: the k largest outputs of the dense FFT.
+        let mut judge = x.clone();
+        rustfft::FftPlanner::new().plan_fft_forward(n as usize).process(&mut judge);
+        let mut order: Vec<usize> = (0..n as usize).collect();
+        order.sort_by(|&a, &b| judge[b].norm_sqr().total_cmp(&judge[a].norm_sqr()));
+        for algorithm in BOTH {
+            let s = Plan::new(problem(n, k, algorithm).seed(trial)).unwrap().transform(&x).unwrap();
+            all += 1;
+            if s.certificate().verdict == Verdict::Uncertified {
+                continue;
+            }
+            certified += 1;
+            let limit = s.certificate().detection_limit;
+            let (smallest, next) = (judge[order[k - 1]].norm(), judge[order[k]].norm());
+            for p in s.peaks() {
+                let off = (p.value - judge[p.index as usize]).norm() / n as f64;
+                assert!(off < limit, "trial {trial}, {algorithm}: {off:e} at {}", p.index);
+                // One of the k largest, or as large as they are within the errors.
+                assert!(judge[p.index as usize].norm() >= smallest - 2.0 * limit * n as f64);
+            }
+            let support: Vec<u64> = s.peaks().iter().map(|p| p.index).collect();
+            if smallest - next > 2.0 * limit * n as f64 {
+                let mut expected: Vec<u64> = order[..k].iter().map(|&f| f as u64).collect();
+                expected.sort_unstable();
+                assert_eq!(support, expected, "trial {trial}, {algorithm}");
+            }
+        }
+    }
+    assert!(certified * 10 > all * 6, "{certified} of {all} certified");
+}
+
+#[test]
+fn short_signals_are_transformed_densely() {
+    for n in [1u64, 2, 7, 64, 500] {
+        let x: Vec<f64> = (0..n).map(|t| (t % 3) as f64).collect();
+        for algorithm in BOTH {
+            let plan = Plan::new(Problem::new(n).sparsity(1).algorithm(algorithm)).unwrap();
+            let s = plan.transform(&x).unwrap();
+            assert_eq!(s.certificate().verdict, Verdict::Dense);
+            assert!(s.certificate().reason.as_ref().unwrap().contains("too short"));
+            assert!(plan.to_string().contains("dense FFT"), "{plan}");
+        }
+    }
+}
+
+#[test]
+fn silence_and_constants() {
+    let n = 1u64 << 16;
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 4, algorithm)).unwrap();
+        let s = plan.transform(&vec![0.0; n as usize]).unwrap();
+        assert!(s.peaks().is_empty());
+        assert_eq!(s.certificate().verdict, Verdict::Certified);
+        let s = plan.transform(&vec![3.0f32; n as usize]).unwrap();
+        assert_eq!(s.peaks().len(), 1);
+        assert!((s.value(0).re / n as f64 - 3.0).abs() < 1e-8);
+        assert_eq!(s.certificate().verdict, Verdict::Certified);
+        // Nothing asked for is nothing to find.
+        let none = Plan::new(problem(n, 0, algorithm)).unwrap();
+        assert!(none.transform(&vec![3.0f32; n as usize]).unwrap().peaks().is_empty());
+        // A chirp has a flat spectrum and constant modulus.
+        let turns = |t: u64| ((t * t) % (2 * n)) as f64 / (2 * n) as f64;
+        let chirp: Vec<_> = (0..n).map(|t| Complex::cis(TAU * turns(t))).collect();
+        let s = plan.transform(&chirp).unwrap();
+        assert_eq!(s.certificate().verdict, Verdict::Uncertified);
+    }
+}
+
+#[test]
+fn bad_samples_are_reported() {
+    let n = 1u64 << 16;
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 4, algorithm)).unwrap();
+        for bad in [f64::NAN, f64::INFINITY] {
+            let x = vec![bad; n as usize];
+            assert!(matches!(plan.transform(&x), Err(Error::NonFinite { .. })));
+        }
+        let index = plan.sample_indices().nth(100).unwrap();
+        let mut x = vec![1.0; n as usize];
+        x[index as usize] = f64::NAN;
+        let err = plan.transform(&x).unwrap_err();
+        assert!(matches!(err, Error::NonFinite { index: i, .. } if i == index), "{err}");
+        assert!(matches!(plan.transform(&vec![1e300; n as usize]), Err(Error::Overflow { .. })));
+    }
+}
+
+#[test]
+fn huge_and_tiny_samples() {
+    let n = 1u64 << 14;
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 1, algorithm)).unwrap();
+        let Err(Error::Overflow { limit }) = plan.transform(&vec![f64::MAX; n as usize]) else {
+            panic!("no overflow")
+        };
+        for size in [limit, 1e100, 1e-100, 1e-150, 1e-200, 1e-300, 5e-324] {
+            let s = plan.transform(&vec![size; n as usize]).unwrap();
+            let found =
+                s.peaks().len() == 1 && (s.value(0).re / n as f64 / size - 1.0).abs() < 1e-8;
+            assert!(found || s.certificate().detection_limit >= size, "{size:e}: {s:?}");
+            assert!(found || size < 1e-140);
+        }
+    }
+}
+
+#[test]
+fn the_first_pass_reads_what_was_announced() {
+    let n = 1u64 << 18;
+    let mut random = Random(21);
+    let truth = random.tones(n, 10);
+    let x = synthesise(n, &truth, 0.0, &mut random);
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(n, 10, algorithm)).unwrap();
+        let seen = std::sync::Mutex::new(Vec::new());
+        let source = from_fn(n, |indices| {
+            seen.lock().unwrap().extend_from_slice(indices);
+            Ok(indices.iter().map(|&i| x[i as usize]).collect())
+        });
+        let transform = || plan.transform(&source);
+        #[cfg(feature = "rayon")]
+        let s = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(transform);
+        #[cfg(not(feature = "rayon"))]
+        let s = transform();
+        let s = s.unwrap();
+        assert!(error(&s, &truth) < 1e-8);
+        let seen = seen.into_inner().unwrap();
+        assert_eq!(seen.len() as u64, s.report().samples_read);
+        let announced: Vec<u64> = plan.sample_indices().collect();
+        assert_eq!(seen[..announced.len()], announced);
+    }
+}
+
+#[test]
+fn recipes_are_equal_and_explained() {
+    for algorithm in BOTH {
+        let plan = Plan::new(problem(1 << 22, 50, algorithm)).unwrap();
+        let again = Plan::new(problem(1 << 22, 50, algorithm)).unwrap();
+        assert_eq!(plan.recipe(), again.recipe());
+        assert!(plan.to_string().contains(algorithm.name()), "{plan}");
+        assert!(plan.recipe().estimates.iter().any(|e| e.algorithm == algorithm));
+    }
+}
