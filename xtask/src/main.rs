@@ -1,5 +1,7 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
+mod bench;
+mod kernels;
 mod promise;
 mod shell;
 mod test;
@@ -24,6 +26,16 @@ const COMMANDS: &[Command] = &[
         name: "promise",
         help: "[--trials N]  many random and structured signals: right, or not certified",
         run: promise::run,
+    },
+    Command {
+        name: "bench",
+        help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
+        run: bench::run,
+    },
+    Command {
+        name: "kernels",
+        help: "[--check] [--variants DIR]  compile the CUDA kernels to PTX, or check that it is current",
+        run: kernels::run,
     },
 ];
 

@@ -41,6 +41,21 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         "cargo clippy",
         tee(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     );
+    // The features that the default build leaves out, and the library without any.
+    for features in [&["--features", "cuda"][..], &["--no-default-features"]] {
+        check(
+            "cargo clippy of a feature set",
+            tee(cargo()
+                .args(["clippy", "-p", "sparsefft"])
+                .args(features)
+                .args(["--", "-D", "warnings"])),
+        );
+    }
+    let current = crate::kernels::run(&["--check".to_string()]);
+    if let Err(message) = &current {
+        eprintln!("xtask test: {message}");
+    }
+    check("xtask kernels --check", Outcome { success: current == Ok(true), output: String::new() });
     check(
         "cargo doc",
         tee(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")),
