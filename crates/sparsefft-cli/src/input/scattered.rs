@@ -108,10 +108,8 @@ fn parallel<T: Send>(
             .enumerate()
             .map(|(i, part)| s.spawn(move || work(i * share, part)))
             .collect();
-        workers
-            .into_iter()
-            .map(|w| w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into()))))
-            .collect()
+        let ended = |_| Err(Error::Source("a thread failed".into()));
+        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(ended))
     })
 }
 
