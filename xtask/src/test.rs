@@ -73,8 +73,13 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         suite.env("SPARSEFFT_CHROMIUM", browser);
     }
     let suite = tee(&mut suite);
+    // Without a GPU these say that they skip; SPARSEFFT_REQUIRE_CUDA=1 makes that a failure.
+    let mut gpu = cargo();
+    gpu.args(["test", "-p", "sparsefft", "--features", "cuda", "--test", "dense_cuda"]);
+    let gpu = tee(gpu.args(["--", "--nocapture"]));
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
-    for (name, outcome) in [("the test suite", suite), ("documentation tests", doc)] {
+    let suites = [("the test suite", suite), ("GPU tests", gpu), ("documentation tests", doc)];
+    for (name, outcome) in suites {
         let tally = count(&outcome.output);
         total.passed += tally.passed;
         total.failed += tally.failed;

@@ -1209,7 +1209,13 @@ impl<'r, 'a> Engine<'r, 'a> {
             limit += 4.0 * 20.0 * shared * self.noise / read;
         }
         let left = hash.energy.iter().filter(|e| **e > limit).count() as u64;
-        hash.recycle(self.run);
+        if left == 0 && self.noisy && self.comb.is_none() {
+            // Its samples have been paid for: let them improve the values.
+            self.windows.push(hash);
+            self.polish();
+        } else {
+            hash.recycle(self.run);
+        }
         self.run.clock.lap(Stage::Certify);
         Ok((buckets as u64, left))
     }
