@@ -108,7 +108,7 @@ pub struct Opinion {
     pub extra: usize,
     /// Returned coefficients whose value is off.
     pub off: usize,
-    /// Largest error of a value, in units of the rms true amplitude.
+    /// Largest error of a value, in units of the rms amplitude.
     pub max_error: f64,
     /// Rms error of the amplitudes in units of σ/√(samples read); `None` without noise.
     pub noise_ratio: Option<f64>,
@@ -312,6 +312,8 @@ pub fn judge_dense(signal: &Signal, spectrum: &[C64], asked: &Asked, answer: &An
     let limit = if answer.detection_limit.is_finite() { answer.detection_limit } else { 0.0 };
     let allowed = if answer.dense { rounding } else { rounding.max(limit) };
 
+    let energy: f64 = answer.peaks.iter().map(|p| p.1.norm_sqr()).sum();
+    let rms = (energy / answer.peaks.len().max(1) as f64).sqrt() / n;
     let mut found = HashSet::new();
     for &(f, v) in &answer.peaks {
         if f >= signal.n {
@@ -319,7 +321,7 @@ pub fn judge_dense(signal: &Signal, spectrum: &[C64], asked: &Asked, answer: &An
         }
         found.insert(f);
         let error = (v - spectrum[f as usize]).norm() / n;
-        opinion.max_error = opinion.max_error.max(error / (total / n.sqrt()));
+        opinion.max_error = opinion.max_error.max(error / rms);
         if beyond(error, allowed) {
             opinion.off += 1;
             opinion.complain(format!("f = {f}: error {error:.2e} > {allowed:.2e}"));
