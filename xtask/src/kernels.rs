@@ -196,7 +196,8 @@ unsafe extern "C" {
 
 impl Nvrtc {
     fn open() -> Result<Self, String> {
-        let mut names: Vec<PathBuf> = std::env::var_os("NVRTC_LIBRARY").map(Into::into).into_iter().collect();
+        let mut names: Vec<PathBuf> =
+            std::env::var_os("NVRTC_LIBRARY").map(Into::into).into_iter().collect();
         names.extend(["libnvrtc.so.12", "libnvrtc.so"].map(PathBuf::from));
         let library = names.iter().find_map(|name| {
             let name = CString::new(name.to_str()?).ok()?;

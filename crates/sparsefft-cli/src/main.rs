@@ -1,2 +1,5 @@
-//! Placeholder replaced below.
-fn main() {}
+//! The `sparsefft` command.
+
+fn main() -> std::process::ExitCode {
+    sparsefft_cli::run()
+}

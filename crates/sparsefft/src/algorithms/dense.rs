@@ -25,8 +25,22 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     if let Some(t) = x.iter().position(|v| !(v.re.is_finite() && v.im.is_finite())) {
         return Err(non_finite(t as u64, x[t]));
     }
+    // Squares of very small or large samples would leave the range of f64; a power of two brings
+    // them back without rounding.
+    let largest = x.iter().fold(0.0f64, |m, v| m.max(v.re.abs()).max(v.im.abs()));
+    let scale = if largest > 0.0 && !(1e-100..1e100).contains(&largest) {
+        2f64.powi(-(largest.log2().round() as i32).clamp(-1000, 1000))
+    } else {
+        1.0
+    };
+    if scale != 1.0 {
+        x.iter_mut().for_each(|v| *v *= scale);
+    }
     let energy: f64 = x.iter().map(|v| v.norm_sqr()).sum();
     forward(&mut x);
+    if run.signal.is_real() {
+        symmetrise(&mut x);
+    }
     let total: f64 = x.iter().map(|v| v.norm_sqr()).sum();
     if !(energy.is_finite() && total.is_finite()) {
         return Err(Error::Overflow { limit: (f64::MAX / n as f64).sqrt() / n as f64 });
@@ -53,12 +67,15 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         .iter()
         .enumerate()
         .filter(|(_, v)| v.norm_sqr() > threshold)
-        .map(|(f, &value)| Peak { index: f as u64, value })
+        .map(|(f, &value)| Peak { index: f as u64, value: value / scale })
         .collect();
     if let Some(k) = problem.k() {
         keep_largest(&mut peaks, k);
     }
-    let kept: f64 = peaks.iter().map(|p| p.value.norm_sqr()).sum();
+    if peaks.iter().any(|p| !p.value.norm().is_finite()) {
+        return Err(Error::Overflow { limit: f64::MAX / (2.0 * n as f64) });
+    }
+    let kept: f64 = peaks.iter().map(|p| (p.value * scale).norm_sqr()).sum();
     run.clock.lap(Stage::Locate);
 
     let certificate = Certificate {
@@ -67,12 +84,23 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         bins_tested: n,
         bins_unexplained: 0,
         residual_energy: if total > 0.0 { (1.0 - kept / total).max(0.0) } else { 0.0 },
-        noise_floor: (noise_power / n as f64).sqrt(),
-        detection_limit: threshold.sqrt() / n as f64,
+        noise_floor: (noise_power / n as f64).sqrt() / scale,
+        detection_limit: threshold.sqrt() / n as f64 / scale,
         failure_probability: if problem.k().is_some() { 0.0 } else { problem.failure },
         attempts: 1,
     };
     Ok(Answer { algorithm: Algorithm::Dense, peaks, certificate })
+}
+
+/// Makes X\[n-f\] the conjugate of X\[f\] to the last bit, as real samples have it.
+fn symmetrise(x: &mut [Complex<f64>]) {
+    x[0].im = 0.0;
+    let n = x.len();
+    for f in 1..=n / 2 {
+        let mean = 0.5 * (x[f] + x[n - f].conj());
+        x[f] = mean;
+        x[n - f] = mean.conj();
+    }
 }
 
 /// The error for a sample that is not a number.

@@ -43,8 +43,15 @@ const CROWDED: f64 = 0.35;
 const MAX_ROUNDS: usize = 10;
 /// Sets of bins that are tried before giving up.
 const MAX_TRIES: u32 = 12;
+/// How many times the planned bins may become where no dense FFT is allowed.
+const MOST_GROWTH: u64 = 1024;
+/// Power below which squares of samples lose their digits.
+const TINY_POWER: f64 = 1e-250;
 /// Least signal-to-noise ratio of a lane for which a ladder is built.
 const LEAST_GAMMA: f64 = 16.0;
+
+/// Why tiny samples are refused.
+const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
 
 /// How an attempt ended.
 enum Outcome {
@@ -74,6 +81,10 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
     let mut attempts = 1;
     let mut sigmas = recipe.sigmas;
     let known_k = problem.k().is_some();
+    let planned = match recipe.first {
+        First::Comb { bins } => bins as u64,
+        First::Window { buckets } => buckets as u64,
+    };
     let mut tries = 0;
     let wide = (8 * problem.k().unwrap_or(64)).max(256).next_power_of_two() as usize;
     loop {
@@ -119,7 +130,9 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         };
         let lines = comb.as_ref().map_or(1, |c| c.offsets.len().max(1)) as f64;
         let cost = 2.0 * lines * reads * 30.0;
-        let affordable = cost < 0.8 * dense_cost && reads * 8.0 < n as f64;
+        // Where a dense FFT is out of the question its cost is no measure; growing ends somewhere.
+        let bounded = run.plan.problem.fallback.allows(n) || bins as u64 <= MOST_GROWTH * planned;
+        let affordable = bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64;
         if !affordable || tries >= MAX_TRIES {
             if let Some(comb) = comb {
                 comb.recycle(run);
@@ -384,6 +397,10 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         };
         self.power = comb.energy.iter().sum::<f64>() / comb.lanes() as f64;
+        if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
+            self.comb = Some(comb);
+            return Ok(Outcome::Short(self.refuse(TOO_SMALL)));
+        }
         self.measure_noise(&comb);
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
         self.active(&comb, &mut active);
@@ -426,6 +443,10 @@ impl<'r, 'a> Engine<'r, 'a> {
             hash.measure(self.run, d)?;
         }
         self.power = window_power(&hash);
+        if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
+            hash.recycle(self.run);
+            return Ok(Outcome::Short(self.refuse(TOO_SMALL)));
+        }
         self.measure_noise(&hash);
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
         self.active(&hash, &mut active);
@@ -1095,6 +1116,25 @@ impl<'r, 'a> Engine<'r, 'a> {
             _ if short => Outcome::Short(answer),
             _ => Outcome::Open(answer),
         })
+    }
+
+    /// An empty, uncertified answer.
+    fn refuse(&self, reason: &str) -> Answer {
+        Answer {
+            algorithm: self.run.plan.recipe.algorithm,
+            peaks: Vec::new(),
+            certificate: Certificate {
+                verdict: Verdict::Uncertified,
+                reason: Some(reason.to_string()),
+                bins_tested: 0,
+                bins_unexplained: 0,
+                residual_energy: 1.0,
+                noise_floor: 0.0,
+                detection_limit: f64::INFINITY,
+                failure_probability: self.run.plan.problem.failure,
+                attempts: 1,
+            },
+        }
     }
 
     /// Averages conjugate pairs, which real samples make equal up to noise.

@@ -340,6 +340,7 @@ impl<T: CudaReal> CudaFft<T> {
             // SAFETY: the buffer has n values and the histogram 4096 bins.
             unsafe { launch.launch(config) }.map_err(failed)?;
             let counts = stream.clone_dtoh(&counts).map_err(failed)?;
+            self.device.synchronize()?;
             let infinite = counts[INFINITE..].iter().any(|&c| c > 0);
             let (mut total, mut lowest) = (0u64, BINS);
             while total < k as u64 && lowest > 0 {

@@ -17,13 +17,13 @@ pub enum Threads {
 
 impl Threads {
     /// How many threads work on `pieces` pieces.
+    #[cfg_attr(not(feature = "rayon"), allow(unused_variables))] // there is one thread then
     pub(crate) fn count(self, pieces: usize) -> usize {
         match self {
             #[cfg(feature = "rayon")]
             Threads::All => rayon::current_num_threads().min(pieces).max(1),
-            #[cfg(not(feature = "rayon"))]
-            Threads::All => 1.min(pieces).max(1),
-            Threads::One => 1,
+            // One thread, whatever the pieces.
+            _ => 1,
         }
     }
 }

@@ -1,0 +1,103 @@
+//! `sparsefft plot`: the spectrum as SVG or PNG.
+
+use super::search::{Search, exit};
+use crate::Exit;
+use crate::input::{Options, Recording};
+use crate::output::plot::{Plot, Theme, plot};
+use crate::output::progress::spin;
+use crate::output::{View, atomic, background};
+use anyhow::{Result, bail};
+use sparsefft::Samples;
+use std::path::{Path, PathBuf};
+
+/// Draw the spectrum: recovered peaks over a quick overview
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  sparsefft plot radio.sigmf-meta -o spectrum.svg
+  sparsefft plot sound.wav -o spectrum.png --dark")]
+pub struct Args {
+    /// The recording; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Where to write: .svg or .png
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// Light ink on black
+    #[arg(long, help_heading = "Picture")]
+    dark: bool,
+
+    /// Width and height in pixels
+    #[arg(long, value_name = "WxH", default_value = "1200x600", value_parser = size,
+          help_heading = "Picture")]
+    size: (u32, u32),
+
+    /// How many of the strongest peaks get a label
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Picture")]
+    labels: usize,
+
+    #[command(flatten)]
+    search: Search,
+
+    #[command(flatten)]
+    input: Options,
+}
+
+/// Parses a picture's size.
+pub fn size(text: &str) -> Result<(u32, u32), String> {
+    let bad = || format!("'{text}' is not a size; write WIDTHxHEIGHT with 200 to 10000 each");
+    let (w, h) = text.split_once('x').ok_or_else(bad)?;
+    let side = |s: &str| s.parse().ok().filter(|v| (200..=10_000).contains(v)).ok_or_else(bad);
+    Ok((side(w)?, side(h)?))
+}
+
+/// The kinds of picture files.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Picture {
+    /// Vector graphics.
+    Svg,
+    /// Pixels.
+    Png,
+}
+
+impl Picture {
+    /// The kind that a file name tells.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("svg") => Ok(Picture::Svg),
+            Some("png") => Ok(Picture::Png),
+            _ => bail!("{}: pictures are .svg or .png; name it so", path.display()),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Exit> {
+    let kind = Picture::of(&args.output)?;
+    let recording = Recording::open(&args.file, &args.input)?;
+    let plan = args.search.plan(recording.len())?;
+    let spectrum = spin("transforming", || plan.transform(&recording))?;
+    let hold = background::max_hold(&recording)?;
+    let title = args.file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+    let scene = plot(&Plot {
+        view: &View {
+            spectrum: &spectrum,
+            rate: recording.rate,
+            center: recording.center,
+            real: recording.is_real(),
+            full_scale: recording.full_scale(),
+        },
+        hold: &hold,
+        title: &title,
+        size: (f64::from(args.size.0), f64::from(args.size.1)),
+        theme: if args.dark { Theme::Dark } else { Theme::Light },
+        labels: args.labels,
+    });
+    let bytes = match kind {
+        Picture::Svg => scene.to_svg(&title).into_bytes(),
+        Picture::Png => scene.to_png(1.0)?,
+    };
+    atomic::write(&args.output, &bytes)?;
+    Ok(exit(&spectrum))
+}

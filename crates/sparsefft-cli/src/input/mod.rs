@@ -1,0 +1,377 @@
+//! Recordings: one reader per format, all of them reduced to a [`Layout`] over a memory map.
+//!
+//! A reader looks at the header only and says where the samples lie; nothing is loaded. The map
+//! is advised for random access, since read-ahead would pull many times the bytes we need. Of long
+//! files, scattered samples are read by position (`scattered`), which keeps memory small.
+
+mod layout;
+pub mod npy;
+pub mod raw;
+mod scattered;
+pub mod sigmf;
+mod stdin;
+pub mod wav;
+
+pub use layout::{Layout, Number};
+
+use crate::units;
+use anyhow::{Context, Result, bail, ensure};
+use memmap2::{Advice, Mmap};
+use num_complex::Complex;
+use sparsefft::{Error, Line, Samples};
+use std::fs::File;
+use std::path::Path;
+
+/// Which part of a file to read, and what its header does not say.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Input")]
+pub struct Options {
+    /// Format: npy, wav, sigmf, or raw samples such as cf32, cs16_be, u8 [default: by extension]
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+
+    /// Sample rate in Hz (20M = 20 MHz); frequencies are then shown in Hz
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true, value_parser = units::rate)]
+    pub rate: Option<f64>,
+
+    /// Centre frequency in Hz that bin 0 stands for
+    #[arg(long, value_name = "HZ", allow_hyphen_values = true, value_parser = units::number)]
+    pub center: Option<f64>,
+
+    /// Row of a two-dimensional array: x[ROW, :]
+    #[arg(long, value_name = "ROW", conflicts_with = "channel")]
+    pub row: Option<u64>,
+
+    /// Channel of a file with several: x[:, CHANNEL]
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: Option<u64>,
+
+    /// Take the two channels as real and imaginary parts
+    #[arg(long)]
+    pub iq: bool,
+
+    /// Skip this many samples at the start
+    #[arg(long, value_name = "N", default_value = "0", value_parser = units::count)]
+    pub skip: u64,
+
+    /// Read this many samples [default: all]
+    #[arg(long, value_name = "N", value_parser = units::positive)]
+    pub count: Option<u64>,
+}
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Format {
+    Npy,
+    Wav,
+    Sigmf,
+    SigmfArchive,
+    Raw(raw::Type),
+}
+
+/// A recording: samples at any index, and what is known about them.
+pub struct Recording {
+    map: Mmap,
+    /// Reads scattered samples of a long file.
+    scattered: Option<scattered::Scattered>,
+    layout: Layout,
+    /// What the file is, in words.
+    pub description: String,
+    /// Sample rate in Hz.
+    pub rate: Option<f64>,
+    /// Frequency in Hz that bin 0 stands for.
+    pub center: Option<f64>,
+    /// The SigMF metadata, if there are any.
+    pub sigmf: Option<serde_json::Value>,
+    /// The sample type, if the file holds raw samples and nothing else.
+    pub raw: Option<raw::Type>,
+    /// Samples that were skipped at the start.
+    pub skipped: u64,
+}
+
+/// What a reader found.
+struct Found {
+    layout: Layout,
+    rate: Option<f64>,
+    center: Option<f64>,
+    sigmf: Option<serde_json::Value>,
+    raw: Option<raw::Type>,
+}
+
+impl Found {
+    fn plain(layout: Layout) -> Self {
+        Found { layout, rate: None, center: None, sigmf: None, raw: None }
+    }
+}
+
+impl Recording {
+    /// Opens a recording; `-` is standard input.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong with the file, and what to do.
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        if path == Path::new("-") {
+            return Self::open_stdin(options).context("standard input");
+        }
+        Self::open_path(path, options).with_context(|| path.display().to_string())
+    }
+
+    fn open_stdin(options: &Options) -> Result<Self> {
+        let file = stdin::file()?;
+        let map = map(&file)?;
+        let format = match &options.format {
+            Some(name) => named(name)?,
+            None => sniff(&map).context(
+                "its format cannot be told; name it with --format, for example --format cf32",
+            )?,
+        };
+        let found = match format {
+            Format::Sigmf => {
+                bail!("SigMF needs two files; give the path of the .sigmf-meta file instead")
+            }
+            format => read_header(format, &map, options)?,
+        };
+        Self::finish(file, map, found, options)
+    }
+
+    fn open_path(path: &Path, options: &Options) -> Result<Self> {
+        let format = match &options.format {
+            Some(name) => Some(named(name)?),
+            None => by_extension(path),
+        };
+        if format == Some(Format::Sigmf) {
+            return Self::open_sigmf(path, options);
+        }
+        let file = open(path)?;
+        let map = map(&file)?;
+        let format = match format.or_else(|| sniff(&map)) {
+            Some(format) => format,
+            None => bail!(
+                "its format cannot be told from its name; name it with --format: npy, wav, sigmf \
+                 or one of {}",
+                raw::NAMES
+            ),
+        };
+        let found = read_header(format, &map, options)?;
+        Self::finish(file, map, found, options)
+    }
+
+    fn open_sigmf(path: &Path, options: &Options) -> Result<Self> {
+        let (meta_path, _) = sigmf::pair(path);
+        ensure!(
+            meta_path.exists(),
+            "its metadata {} are missing; give them, or name the raw --format",
+            meta_path.display()
+        );
+        let text = std::fs::read(&meta_path).context("the metadata cannot be read")?;
+        let meta = sigmf::parse(&text)?;
+        let data_path = sigmf::dataset(&meta_path, &meta)?;
+        ensure!(
+            data_path.exists(),
+            "the samples {} are missing; put them beside the metadata",
+            data_path.display()
+        );
+        let file = open(&data_path)?;
+        let map = map(&file).context("the samples")?;
+        let size = map.len() as u64;
+        let found = read_sigmf(meta, 0, size, options)?;
+        Self::finish(file, map, found, options)
+    }
+
+    /// Cuts out the wanted part and checks that it lies inside the file.
+    fn finish(file: File, map: Mmap, found: Found, options: &Options) -> Result<Self> {
+        let mut layout = found.layout;
+        ensure!(
+            options.skip < layout.n,
+            "--skip {} leaves nothing of {} samples; skip fewer",
+            options.skip,
+            layout.n
+        );
+        layout.offset += options.skip * layout.stride;
+        layout.n -= options.skip;
+        if let Some(count) = options.count {
+            ensure!(
+                count <= layout.n,
+                "--count {count} is more than the {} samples there are; ask for fewer",
+                layout.n
+            );
+            layout.n = count;
+        }
+        // Readers promise this; the check turns a mistake of theirs into an error.
+        ensure!(
+            layout.n > 0 && layout.end().is_some_and(|end| end <= map.len() as u64),
+            "the file is shorter than its header promises; copy it again"
+        );
+        Ok(Recording {
+            description: layout.describe(),
+            scattered: scattered::Scattered::new(file, map.len() as u64, layout),
+            map,
+            layout,
+            rate: options.rate.or(found.rate),
+            center: options.center.or(found.center),
+            sigmf: found.sigmf,
+            raw: found.raw,
+            skipped: options.skip,
+        })
+    }
+
+    /// Where the samples lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// |x| of a full-scale sample: 1 for floats, 2^(b-1) for integers of b bits.
+    pub fn full_scale(&self) -> f64 {
+        self.layout.number.full_scale()
+    }
+}
+
+impl Samples for Recording {
+    fn len(&self) -> u64 {
+        self.layout.n
+    }
+    fn is_real(&self) -> bool {
+        !self.layout.complex
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        match &self.scattered {
+            Some(file) => file.read(indices, out),
+            None => {
+                self.layout.read(&self.map, indices, out);
+                Ok(())
+            }
+        }
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        match &self.scattered {
+            Some(file) => file.read_lines(start, step, out),
+            None => {
+                self.layout.read_lines(&self.map, start, step, out);
+                Ok(())
+            }
+        }
+    }
+    fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+        self.layout.read_range(&self.map, start, out);
+        Ok(())
+    }
+}
+
+/// Reads the header of a format that lies in one file.
+fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> {
+    ensure!(
+        options.row.is_none() || format == Format::Npy,
+        "--row is for two-dimensional .npy arrays; use --channel"
+    );
+    match format {
+        Format::Npy => {
+            let pick = npy::Pick { row: options.row, channel: options.channel, iq: options.iq };
+            Ok(Found::plain(npy::parse(file)?.layout(file.len() as u64, pick)?))
+        }
+        Format::Wav => {
+            let header = wav::parse(file)?;
+            let layout = header.layout(options.channel, options.iq)?;
+            Ok(Found { rate: Some(header.rate), ..Found::plain(layout) })
+        }
+        Format::Sigmf | Format::SigmfArchive => {
+            let archive = sigmf::archive(file)?;
+            read_sigmf(sigmf::parse(archive.meta)?, archive.offset, archive.size, options)
+        }
+        Format::Raw(mut kind) => {
+            ensure!(options.channel.is_none(), "raw samples have no channels; leave out --channel");
+            if options.iq {
+                ensure!(!kind.complex, "the samples are complex already; leave out --iq");
+                kind.complex = true;
+            }
+            let partial = options.count.is_some();
+            let layout = raw::layout(kind, file.len() as u64, partial)?;
+            Ok(Found { raw: Some(kind), ..Found::plain(layout) })
+        }
+    }
+}
+
+/// The layout of a SigMF dataset of `size` bytes from `offset` on.
+fn read_sigmf(meta: sigmf::Meta, offset: u64, size: u64, options: &Options) -> Result<Found> {
+    ensure!(!options.iq, "SigMF says itself which samples are complex; leave out --iq");
+    let around = meta.header_bytes.checked_add(meta.trailing_bytes);
+    let block = meta.kind.size() * meta.channels;
+    let held = around.and_then(|a| size.checked_sub(a)).unwrap_or(0);
+    ensure!(
+        held >= block,
+        "the SigMF dataset of {size} bytes holds no sample; check it and its metadata"
+    );
+    ensure!(
+        held.is_multiple_of(block) || options.count.is_some(),
+        "the {held} bytes of samples are not a whole number of {block}-byte samples of {}; the \
+         dataset is truncated or the metadata are wrong",
+        meta.kind.sigmf_name()
+    );
+    let channel = sigmf::channel(meta.channels, options.channel)?;
+    let layout = meta.kind.layout(offset + meta.header_bytes, held, meta.channels, channel);
+    Ok(Found { layout, rate: meta.rate, center: meta.center, sigmf: Some(meta.json), raw: None })
+}
+
+/// The format of this name.
+fn named(name: &str) -> Result<Format> {
+    match name {
+        "npy" => Ok(Format::Npy),
+        "wav" => Ok(Format::Wav),
+        "sigmf" => Ok(Format::Sigmf),
+        "sigmf-archive" => Ok(Format::SigmfArchive),
+        _ => raw::Type::parse(name).map(Format::Raw).with_context(|| {
+            format!("the format '{name}' is not known; one of npy, wav, sigmf, {}", raw::NAMES)
+        }),
+    }
+}
+
+/// The format that a file name tells.
+fn by_extension(path: &Path) -> Option<Format> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "npy" => Some(Format::Npy),
+        "wav" | "wave" | "rf64" | "bw64" => Some(Format::Wav),
+        "sigmf-meta" | "sigmf-data" => Some(Format::Sigmf),
+        "sigmf" => Some(Format::SigmfArchive),
+        other => raw::Type::parse(other).map(Format::Raw),
+    }
+}
+
+/// The format that the first bytes tell.
+fn sniff(file: &[u8]) -> Option<Format> {
+    if file.starts_with(npy::MAGIC) {
+        Some(Format::Npy)
+    } else if wav::is_wav(file) {
+        Some(Format::Wav)
+    } else if file.get(257..262) == Some(b"ustar") {
+        Some(Format::SigmfArchive)
+    } else {
+        None
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    match File::open(path) {
+        Ok(file) => Ok(file),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            bail!("there is no such file; check the path")
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            bail!("it may not be read; check its permissions")
+        }
+        Err(e) => Err(e).context("it cannot be opened"),
+    }
+}
+
+/// Maps a regular file that is not empty.
+fn map(file: &File) -> Result<Mmap> {
+    let meta = file.metadata().context("its size cannot be read")?;
+    ensure!(!meta.is_dir(), "this is a directory; give the path of a recording");
+    ensure!(meta.is_file(), "this is not a regular file; pipe it into `-` instead");
+    ensure!(meta.len() > 0, "the file is empty; give a recording with at least one sample");
+    // SAFETY: the map is read-only. Another process that shortens the file meanwhile would raise
+    // SIGBUS, as for every program that maps its input; there is no way to exclude that.
+    let map = unsafe { Mmap::map(file) }.context("it cannot be memory-mapped")?;
+    // Advice is a hint: without it everything works, with more bytes read.
+    let _ = map.advise(Advice::Random);
+    Ok(map)
+}

@@ -1,0 +1,261 @@
+//! WAV: RIFF, RF64 and BW64 with PCM of 8, 16, 24 or 32 bits or floats.
+//!
+//! The file is a list of chunks; `fmt ` says how a sample is stored, `data` holds them. RF64
+//! keeps sizes above 4 GiB in a chunk `ds64`. Recorders that were interrupted leave the size of
+//! `data` at 0 or at its maximum: the rest of the file counts then.
+
+use super::layout::{Layout, Number};
+use anyhow::{Context, Result, bail, ensure};
+
+/// What the header says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    number: Number,
+    /// Number of interleaved channels.
+    pub channels: u64,
+    /// Sample rate in Hz.
+    pub rate: f64,
+    offset: u64,
+    size: u64,
+}
+
+/// Whether a file starts like a WAV.
+pub fn is_wav(file: &[u8]) -> bool {
+    file.len() >= 12 && matches!(&file[..4], b"RIFF" | b"RF64" | b"BW64") && &file[8..12] == b"WAVE"
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Reads the chunks up to the samples.
+///
+/// # Errors
+/// One sentence that says what is wrong and what to do.
+pub fn parse(file: &[u8]) -> Result<Header> {
+    ensure!(is_wav(file), "it does not start like a WAV file; name its --format");
+    let truncated = "the WAV header is cut off; copy the file again";
+    let mut format = None;
+    let mut long_size = None;
+    let mut at = 12usize;
+    loop {
+        let id = file.get(at..at.saturating_add(4)).context(
+            "the WAV file has no 'data' chunk; it is truncated or damaged, copy it again",
+        )?;
+        let size = u32_at(file, at + 4).context(truncated)?;
+        let body = at + 8;
+        match id {
+            b"ds64" => long_size = Some(u64_at(file, body + 8).context(truncated)?),
+            b"fmt " => format = Some(Format::parse(file, body, size).context(truncated)??),
+            b"data" => {
+                let format: Format =
+                    format.context("the WAV file has no 'fmt ' chunk before its data")?;
+                let held = file.len() as u64 - body as u64;
+                let stated = match (size, long_size) {
+                    (u32::MAX, Some(long)) => long,
+                    // Unfinished or streamed: the length was never filled in.
+                    (u32::MAX | 0, _) => held - held % format.block(),
+                    (size, _) => u64::from(size),
+                };
+                ensure!(
+                    stated <= held,
+                    "the header promises {} of samples but only {} follow; the file is truncated \
+                     or its header is wrong, copy it again",
+                    crate::units::bytes(stated),
+                    crate::units::bytes(held)
+                );
+                ensure!(
+                    stated >= format.block(),
+                    "the WAV file holds no samples; give one with at least one sample"
+                );
+                return Ok(Header {
+                    number: format.number,
+                    channels: format.channels,
+                    rate: format.rate,
+                    offset: body as u64,
+                    size: stated,
+                });
+            }
+            _ => {}
+        }
+        // Chunks are padded to an even length.
+        at = body.saturating_add(size as usize).saturating_add(size as usize % 2);
+    }
+}
+
+struct Format {
+    number: Number,
+    channels: u64,
+    rate: f64,
+}
+
+impl Format {
+    /// `None` if the chunk is cut off.
+    fn parse(file: &[u8], at: usize, size: u32) -> Option<Result<Self>> {
+        let mut tag = u16_at(file, at)?;
+        let channels = u64::from(u16_at(file, at + 2)?);
+        let rate = f64::from(u32_at(file, at + 4)?);
+        let block = u64::from(u16_at(file, at + 12)?);
+        let bits = u16_at(file, at + 14)?;
+        if tag == 0xFFFE && size >= 40 {
+            // WAVE_FORMAT_EXTENSIBLE: the tag is the start of a GUID.
+            tag = u16_at(file, at + 24)?;
+        }
+        Some(Self::check(tag, channels, rate, block, bits))
+    }
+
+    fn check(tag: u16, channels: u64, rate: f64, block: u64, bits: u16) -> Result<Self> {
+        ensure!(channels > 0, "the WAV header says 0 channels; the file is damaged");
+        let width = block / channels;
+        let number = match (tag, width) {
+            (1, 1) => Number::U8,
+            (1, 2) => Number::I16,
+            (1, 3) => Number::I24,
+            (1, 4) => Number::I32,
+            (3, 4) => Number::F32,
+            (3, 8) => Number::F64,
+            _ => bail!(
+                "WAV format {tag} with {bits} bits in {width} bytes is not supported; convert it \
+                 to PCM of 8, 16, 24 or 32 bits or to 32-bit float"
+            ),
+        };
+        ensure!(
+            width * channels == block,
+            "the WAV header says {block} bytes for {channels} channels, which does not divide"
+        );
+        Ok(Format { number, channels, rate })
+    }
+
+    fn block(&self) -> u64 {
+        self.number.size() * self.channels
+    }
+}
+
+impl Header {
+    /// Where the samples of a channel lie, or the pairs of channels 0 and 1 as complex samples.
+    ///
+    /// # Errors
+    /// A channel that does not exist, or a choice that has to be made.
+    pub fn layout(&self, channel: Option<u64>, iq: bool) -> Result<Layout> {
+        let block = self.number.size() * self.channels;
+        let channel = match (channel, iq, self.channels) {
+            (Some(_), true, _) => bail!("--channel and --iq exclude each other; leave one out"),
+            (None, true, 2) => 0,
+            (None, true, c) => bail!("--iq needs a file of 2 channels, not {c}"),
+            (Some(channel), false, channels) => {
+                ensure!(
+                    channel < channels,
+                    "--channel {channel} does not exist; channels are 0 to {}",
+                    channels - 1
+                );
+                channel
+            }
+            (None, false, 1) => 0,
+            (None, false, 2) => bail!(
+                "the file has 2 channels; pick one with --channel 0 or --channel 1, \
+                 or pair them as complex samples with --iq"
+            ),
+            (None, false, c) => {
+                bail!("the file has {c} channels; pick one with --channel 0 to {}", c - 1)
+            }
+        };
+        Ok(Layout {
+            number: self.number,
+            big_endian: false,
+            complex: iq,
+            offset: self.offset + channel * self.number.size(),
+            stride: block,
+            n: self.size / block,
+            bias: if self.number == Number::U8 { 128.0 } else { 0.0 },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(id: &[u8; 4], size: u32, body: &[u8]) -> Vec<u8> {
+        [&id[..], &size.to_le_bytes(), body].concat()
+    }
+
+    fn fmt(tag: u16, channels: u16, bits: u16) -> Vec<u8> {
+        let block = channels * bits / 8;
+        let mut b = Vec::new();
+        b.extend(tag.to_le_bytes());
+        b.extend(channels.to_le_bytes());
+        b.extend(48_000u32.to_le_bytes());
+        b.extend((48_000 * u32::from(block)).to_le_bytes());
+        b.extend(block.to_le_bytes());
+        b.extend(bits.to_le_bytes());
+        chunk(b"fmt ", 16, &b)
+    }
+
+    fn file(magic: &[u8; 4], chunks: &[Vec<u8>]) -> Vec<u8> {
+        [&magic[..], &[0; 4], b"WAVE", &chunks.concat()].concat()
+    }
+
+    #[test]
+    fn chunks_before_the_data_are_skipped() {
+        let list = chunk(b"LIST", 3, b"abc\0");
+        let f = file(b"RIFF", &[list, fmt(1, 2, 24), chunk(b"data", 12, &[0; 12])]);
+        let h = parse(&f).unwrap();
+        assert_eq!((h.channels, h.rate), (2, 48_000.0));
+        let l = h.layout(Some(1), false).unwrap();
+        assert_eq!((l.n, l.stride, l.offset), (2, 6, f.len() as u64 - 12 + 3));
+        assert!(h.layout(None, true).unwrap().complex);
+        assert!(h.layout(None, false).unwrap_err().to_string().contains("--iq"));
+        assert!(h.layout(Some(2), false).is_err());
+    }
+
+    #[test]
+    fn rf64_takes_its_size_from_ds64() {
+        let mut ds = Vec::new();
+        ds.extend(0u64.to_le_bytes());
+        ds.extend(8u64.to_le_bytes());
+        ds.extend(4u64.to_le_bytes());
+        ds.extend(0u32.to_le_bytes());
+        let f = file(
+            b"RF64",
+            &[chunk(b"ds64", 28, &ds), fmt(1, 1, 16), chunk(b"data", u32::MAX, &[0; 10])],
+        );
+        assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 4);
+    }
+
+    #[test]
+    fn a_length_that_was_never_filled_in() {
+        for size in [0, u32::MAX] {
+            let f = file(b"RIFF", &[fmt(3, 1, 32), chunk(b"data", size, &[0; 10])]);
+            assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 2);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_refused_in_words() {
+        let good = file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 4, &[0; 4])]);
+        for cut in 0..good.len() {
+            assert!(parse(&good[..cut]).is_err(), "{cut}");
+        }
+        let cases = [
+            (file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 400, &[0; 4])]), "truncated"),
+            (file(b"RIFF", &[fmt(1, 1, 16)]), "data"),
+            (file(b"RIFF", &[chunk(b"data", 4, &[0; 4])]), "fmt"),
+            (file(b"RIFF", &[fmt(2, 1, 4), chunk(b"data", 4, &[0; 4])]), "not supported"),
+            (file(b"RIFF", &[fmt(1, 0, 16), chunk(b"data", 4, &[0; 4])]), "0 channels"),
+            (file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 1, &[0; 1])]), "no samples"),
+            (file(b"RIFF", &[chunk(b"LIST", u32::MAX - 1, b"")]), "data"),
+        ];
+        for (bytes, word) in cases {
+            let error = format!("{:#}", parse(&bytes).unwrap_err());
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Comma-separated values, one peak per line, sorted by index.
+
+use super::View;
+
+/// The peaks as CSV with a header line. The columns `hertz` and `snr_db` are empty where the
+/// sample rate or the noise floor is not known.
+pub fn csv(view: &View<'_>) -> String {
+    let n = view.spectrum.n();
+    let mut out = String::from("index,frequency,hertz,re,im,magnitude,phase,level_db,snr_db\n");
+    for p in view.spectrum.peaks() {
+        let hertz = view.rate.map_or(String::new(), |_| view.frequency(p).to_string());
+        let snr = view.snr(p).map_or(String::new(), |s| format!("{s:.3}"));
+        out += &format!(
+            "{},{},{hertz},{},{},{},{},{:.3},{snr}\n",
+            p.index,
+            p.frequency(n),
+            p.value.re,
+            p.value.im,
+            p.magnitude(),
+            p.phase(),
+            view.level(p),
+        );
+    }
+    out
+}

@@ -1,0 +1,123 @@
+//! The readable table: strongest first, with a bar.
+
+use super::{Style, View};
+use crate::units::{grouped, seconds};
+use sparsefft::Peak;
+
+const BAR: usize = 24;
+
+/// One line of facts about the run: share of samples read and time.
+pub fn header(view: &View<'_>) -> String {
+    let report = view.spectrum.report();
+    let n = view.spectrum.n();
+    let share = 100.0 * report.samples_read as f64 / n as f64;
+    format!(
+        "{} of {} samples read ({}), {} by '{}'",
+        grouped(report.samples_read),
+        grouped(n),
+        percent(share),
+        seconds(report.elapsed.as_secs_f64()),
+        report.algorithm
+    )
+}
+
+/// Time per stage in one line.
+pub fn stages(view: &View<'_>) -> String {
+    let stages = &view.spectrum.report().stages;
+    let each = stages.iter().map(|(s, d)| format!("{s} {}", seconds(d.as_secs_f64())));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn percent(share: f64) -> String {
+    if share >= 10.0 {
+        format!("{share:.0} %")
+    } else {
+        // Two significant digits, however small.
+        let digits = (1.0 - share.max(1e-9).log10().floor()).max(0.0) as usize;
+        format!("{share:.digits$} %")
+    }
+}
+
+/// The strongest peaks, at most `rows` of them, and a line that says how many more there are.
+pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
+    let peaks = view.strongest();
+    let Some(strongest) = peaks.first() else { return String::new() };
+    let shown = &peaks[..peaks.len().min(rows)];
+    let top = view.level(strongest);
+    let bottom = shown.iter().map(|p| view.level(p)).fold(top, f64::min).max(top - 120.0);
+
+    let (scale, unit) = axis_unit(view, shown);
+    let digits = view.digits(scale);
+    let frequency = |p: &Peak| format!("{:.digits$}", view.frequency(p) / scale);
+    let wide = |title: &str, cells: &mut dyn Iterator<Item = usize>| {
+        cells.max().unwrap_or(0).max(title.chars().count())
+    };
+    let index_width = wide("index", &mut shown.iter().map(|p| p.index.to_string().len()));
+    let frequency_width = wide(&unit, &mut shown.iter().map(|p| frequency(p).len()));
+    let level = if view.full_scale == 1.0 { "dB" } else { "dBFS" };
+    let head = format!(
+        "{:>index_width$}  {unit:>frequency_width$}  {level:>8}  {:>8}  {:>7}",
+        "index", "phase", "SNR dB"
+    );
+    let mut out = format!("{}\n", style.bold(&head));
+    for p in shown {
+        let snr = view.snr(p).map_or("-".to_owned(), |s| format!("{s:.1}"));
+        let share = (view.level(p) - bottom + 6.0) / (top - bottom + 6.0);
+        out += &format!(
+            "{:>index_width$}  {:>frequency_width$}  {:>8.2}  {:>+8.4}  {snr:>7}  {}\n",
+            p.index,
+            frequency(p),
+            tidy(view.level(p), 100.0),
+            tidy(p.phase(), 10_000.0),
+            style.accent(&bar(share)),
+        );
+    }
+    if peaks.len() > shown.len() {
+        let more = peaks.len() - shown.len();
+        out += &format!("… and {more} more\n");
+    }
+    if view.real && view.spectrum.peaks().len() > peaks.len() {
+        out += "real signal: the mirror images at negative frequencies are not shown\n";
+    }
+    out
+}
+
+/// The scale and title of the frequency column.
+fn axis_unit(view: &View<'_>, peaks: &[Peak]) -> (f64, String) {
+    if view.rate.is_none() {
+        return (1.0, "cycles/sample".into());
+    }
+    let largest = peaks.iter().map(|p| view.frequency(p).abs()).fold(0.0, f64::max);
+    let (scale, prefix) = [(1e9, "G"), (1e6, "M"), (1e3, "k")]
+        .into_iter()
+        .find(|(s, _)| largest >= *s)
+        .unwrap_or((1.0, ""));
+    (scale, format!("frequency {prefix}Hz"))
+}
+
+/// Rounded to 1/scale, and never a negative zero.
+fn tidy(value: f64, scale: f64) -> f64 {
+    (value * scale).round() / scale + 0.0
+}
+
+/// A bar in eighths of a character.
+fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let steps = (share.clamp(0.0, 1.0) * (8 * BAR) as f64).round() as usize;
+    "█".repeat(steps / 8) + EIGHTHS[steps % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_and_shares() {
+        assert_eq!(bar(1.0).chars().count(), BAR);
+        assert_eq!(bar(0.0), "");
+        assert_eq!(bar(1.0 / 48.0), "▌");
+        assert_eq!(percent(100.0), "100 %");
+        assert_eq!(percent(0.0012345), "0.0012 %");
+        assert_eq!(percent(1.25), "1.2 %");
+    }
+}

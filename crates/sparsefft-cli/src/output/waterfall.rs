@@ -1,0 +1,331 @@
+//! Peaks over time: short blocks spread over the recording, their peaks linked to tracks.
+//!
+//! Each block is weighted by a Hann window and transformed; local maxima above the noise become
+//! dots, their frequencies refined by a parabola through the logarithms of three neighbours. A
+//! track takes, block by block, the nearest dot to where its own slope points.
+
+use super::background::hann;
+use super::plot::{Frame, Palette, Theme};
+use super::scene::{Anchor, Colour, Scene, Shape};
+use crate::units::si;
+use num_complex::Complex;
+use sparsefft::{Algorithm, Error, Plan, Problem, Samples};
+
+/// A peak of one block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dot {
+    /// Block number.
+    pub block: usize,
+    /// Frequency in cycles per sample, -1/2 … 1/2.
+    pub cycles: f64,
+    /// Amplitude |a|.
+    pub amplitude: f64,
+}
+
+/// A tone followed through the blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Track {
+    /// Its dots, in order of time.
+    pub dots: Vec<Dot>,
+}
+
+/// The peaks of `blocks` blocks of `width` samples, evenly spread; `done` is called after each.
+///
+/// # Errors
+/// What the source meets.
+pub fn dots(
+    signal: &dyn Samples,
+    blocks: usize,
+    width: u64,
+    mut done: impl FnMut(),
+) -> Result<Vec<Vec<Dot>>, Error> {
+    let n = signal.len();
+    let plan = Plan::new(Problem::new(width).algorithm(Algorithm::Dense))?;
+    let window = hann(width as usize);
+    let sum: f64 = window.iter().sum();
+    let mut x = vec![Complex::ZERO; width as usize];
+    let mut all = Vec::with_capacity(blocks);
+    for block in 0..blocks {
+        let room = (n - width) as u128;
+        let start = (room * block as u128 / (blocks.max(2) - 1) as u128) as u64;
+        signal.read_range(start, &mut x)?;
+        x.iter_mut().zip(&window).for_each(|(v, w)| *v *= w);
+        let spectrum = plan.transform(&x)?;
+        let size = |index: i64| spectrum.value(index.rem_euclid(width as i64) as u64).norm();
+        let mut row = Vec::new();
+        for p in spectrum.peaks() {
+            let i = p.index as i64;
+            let (a, b, c) = (size(i - 1), size(i), size(i + 1));
+            if a > b || c >= b || size(i - 2) > b || size(i + 2) >= b {
+                continue;
+            }
+            // Neighbours below the noise are missing; the peak then stays on its bin.
+            let shift = if a > 0.0 && c > 0.0 {
+                let (la, lb, lc) = (a.ln(), b.ln(), c.ln());
+                (0.5 * (la - lc) / (la - 2.0 * lb + lc)).clamp(-0.5, 0.5)
+            } else {
+                0.0
+            };
+            let cycles = p.frequency(width) + shift / width as f64;
+            if !signal.is_real() || cycles >= 0.0 {
+                row.push(Dot { block, cycles, amplitude: b / sum });
+            }
+        }
+        row.sort_by(|a, b| b.amplitude.total_cmp(&a.amplitude));
+        row.truncate(500);
+        all.push(row);
+        done();
+    }
+    Ok(all)
+}
+
+/// Links dots to tracks that last at least `shortest` blocks, strongest first.
+pub fn tracks(rows: &[Vec<Dot>], width: u64, shortest: usize) -> Vec<Track> {
+    /// Blocks that a track may miss.
+    const MISSES: usize = 2;
+    let bin = 1.0 / width as f64;
+    let (mut open, mut closed): (Vec<Track>, Vec<Track>) = (Vec::new(), Vec::new());
+    for (block, row) in rows.iter().enumerate() {
+        let mut free: Vec<bool> = vec![true; row.len()];
+        // Long tracks choose first.
+        open.sort_by_key(|t| std::cmp::Reverse(t.dots.len()));
+        let mut next = Vec::new();
+        for mut track in open {
+            let last = track.dots[track.dots.len() - 1];
+            let slope = track.slope();
+            let guess = last.cycles + slope * (block - last.block) as f64;
+            // A young track does not know its slope yet and must look further.
+            let gate =
+                if track.dots.len() < 3 { 32.0 * bin } else { 4.0 * bin + 0.5 * slope.abs() };
+            let alike = |d: &Dot| (0.5..2.0).contains(&(d.amplitude / last.amplitude));
+            let nearest = (0..row.len())
+                .filter(|&i| free[i] && alike(&row[i]))
+                .map(|i| (i, (row[i].cycles - guess).abs()))
+                .min_by(|a, b| a.1.total_cmp(&b.1));
+            match nearest {
+                Some((i, distance)) if distance <= gate => {
+                    free[i] = false;
+                    track.dots.push(row[i]);
+                    next.push(track);
+                }
+                _ if block - last.block <= MISSES => next.push(track),
+                _ => closed.push(track),
+            }
+        }
+        next.extend((0..row.len()).filter(|&i| free[i]).map(|i| Track { dots: vec![row[i]] }));
+        open = next;
+    }
+    closed.extend(open);
+    closed.retain(|t| t.dots.len() >= shortest);
+    closed.sort_by(|a, b| b.strength().total_cmp(&a.strength()));
+    closed
+}
+
+impl Track {
+    /// Change of frequency per block, by least squares over the last dots.
+    fn slope(&self) -> f64 {
+        let recent = &self.dots[self.dots.len().saturating_sub(8)..];
+        let count = recent.len() as f64;
+        let mean = |f: &dyn Fn(&Dot) -> f64| recent.iter().map(f).sum::<f64>() / count;
+        let (t, c) = (mean(&|d| d.block as f64), mean(&|d| d.cycles));
+        let above: f64 = recent.iter().map(|d| (d.block as f64 - t) * (d.cycles - c)).sum();
+        let below: f64 = recent.iter().map(|d| (d.block as f64 - t).powi(2)).sum();
+        if below > 0.0 { above / below } else { 0.0 }
+    }
+
+    /// Change of frequency from its first to its last dot, in cycles per sample.
+    pub fn drift(&self) -> f64 {
+        self.dots[self.dots.len() - 1].cycles - self.dots[0].cycles
+    }
+
+    /// Mean amplitude.
+    pub fn strength(&self) -> f64 {
+        self.dots.iter().map(|d| d.amplitude).sum::<f64>() / self.dots.len() as f64
+    }
+}
+
+/// What the axes mean.
+pub struct Axes {
+    /// Sample rate in Hz.
+    pub rate: Option<f64>,
+    /// Centre frequency in Hz.
+    pub center: Option<f64>,
+    /// Whether only frequencies that are not negative exist.
+    pub real: bool,
+    /// |x| that counts as 0 dB.
+    pub full_scale: f64,
+    /// Samples in the recording.
+    pub n: u64,
+    /// Samples in one block; smaller drifts than one of its bins are not told.
+    pub width: u64,
+}
+
+impl Axes {
+    /// A frequency in Hz, or in cycles per sample if the rate is not known.
+    pub fn frequency(&self, cycles: f64) -> f64 {
+        self.rate.map_or(cycles, |r| self.center.unwrap_or(0.0) + cycles * r)
+    }
+
+    /// Time of a block in seconds, or in samples.
+    pub fn time(&self, block: usize, blocks: usize) -> f64 {
+        let sample = self.n as f64 * block as f64 / (blocks.max(2) - 1) as f64;
+        self.rate.map_or(sample, |r| sample / r)
+    }
+}
+
+/// Draws dots and tracks, time downwards.
+pub fn draw(
+    rows: &[Vec<Dot>],
+    tracks: &[Track],
+    axes: &Axes,
+    title: &str,
+    size: (f64, f64),
+    theme: Theme,
+) -> Scene {
+    let palette = theme.palette();
+    let mut scene = Scene::new(size.0, size.1);
+    scene.add(Shape::Rect { at: [0.0, 0.0, size.0, size.1], fill: palette.paper });
+    let ends = if axes.real { [0.0, 0.5] } else { [-0.5, 0.5] };
+    let blocks = rows.len();
+    let frame = Frame {
+        area: [96.0, 56.0, size.0 - 110.0, size.1 - 60.0],
+        x: ends.map(|c| axes.frequency(c)),
+        y: [axes.time(blocks, blocks), 0.0],
+    };
+    let unit = if axes.rate.is_some() { "time in s" } else { "time in samples" };
+    frame.axes(&mut scene, &palette, axes.rate.is_some(), unit);
+    let levels: Vec<f64> = rows
+        .iter()
+        .flatten()
+        .map(|d| crate::units::decibels(d.amplitude / axes.full_scale))
+        .collect();
+    let high = levels.iter().copied().fold(-300.0, f64::max);
+    let low = levels.iter().copied().fold(high, f64::min).min(high - 10.0).max(high - 100.0);
+    let colour = |level: f64| viridis(((level - low) / (high - low)).clamp(0.0, 1.0));
+    let height = (frame.area[3] - frame.area[1]) / blocks as f64;
+    // The weakest first, so that the strongest stay visible.
+    let mut order: Vec<(&Dot, f64)> = rows.iter().flatten().zip(levels).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    for (dot, level) in order {
+        let (x, _) = frame.place(axes.frequency(dot.cycles), 0.0);
+        let y = frame.area[1] + height * dot.block as f64;
+        let at = [x - 1.5, y, 3.0, height.max(1.5)];
+        scene.add(Shape::Rect { at, fill: colour(level) });
+    }
+    draw_tracks(&mut scene, &frame, tracks, axes, blocks, &palette);
+    legend(&mut scene, size, [low, high], &palette, colour);
+    scene.text((96.0, 24.0), title, 16.0, Anchor::Start, palette.ink);
+    let facts = format!(
+        "{} peaks in {blocks} blocks, {} tracks",
+        rows.iter().map(Vec::len).sum::<usize>(),
+        tracks.len()
+    );
+    scene.text((96.0, 43.0), facts, 12.0, Anchor::Start, palette.ink);
+    scene
+}
+
+fn draw_tracks(
+    scene: &mut Scene,
+    frame: &Frame,
+    tracks: &[Track],
+    axes: &Axes,
+    blocks: usize,
+    palette: &Palette,
+) {
+    /// Tracks that get their drift written beside them.
+    const LABELS: usize = 12;
+    let height = (frame.area[3] - frame.area[1]) / blocks as f64;
+    for (i, track) in tracks.iter().enumerate() {
+        let points: Vec<(f64, f64)> = track
+            .dots
+            .iter()
+            .map(|d| {
+                let (x, _) = frame.place(axes.frequency(d.cycles), 0.0);
+                (x, frame.area[1] + height * (d.block as f64 + 0.5))
+            })
+            .collect();
+        let Some(&(x, y)) = points.get(points.len() / 2) else { continue };
+        scene.add_with(
+            Shape::Path { points, colour: Colour(213, 94, 0, 0.9), width: 1.0 },
+            "class=\"track\"".into(),
+        );
+        let span = axes.time(track.dots[track.dots.len() - 1].block, blocks)
+            - axes.time(track.dots[0].block, blocks);
+        if let Some(rate) = axes.rate
+            && i < LABELS
+            && span > 0.0
+            && track.drift().abs() * axes.width as f64 > 1.0
+        {
+            let text = format!("{}/s", si(track.drift() * rate / span, "Hz", 1));
+            scene.text((x + 6.0, y), text, 11.0, Anchor::Start, palette.ink);
+        }
+    }
+}
+
+fn legend(
+    scene: &mut Scene,
+    size: (f64, f64),
+    range: [f64; 2],
+    palette: &Palette,
+    colour: impl Fn(f64) -> Colour,
+) {
+    let (left, top, height) = (size.0 - 84.0, 56.0, 160.0);
+    for i in 0..80 {
+        let level = range[1] - (range[1] - range[0]) * f64::from(i) / 79.0;
+        let at = [left, top + height * f64::from(i) / 80.0, 14.0, height / 80.0 + 0.5];
+        scene.add(Shape::Rect { at, fill: colour(level) });
+    }
+    for (level, y) in [(range[1], top + 10.0), (range[0], top + height)] {
+        scene.text((left + 20.0, y), format!("{level:.0} dB"), 11.0, Anchor::Start, palette.ink);
+    }
+    let at = [left, top + height + 22.0, left + 14.0, top + height + 22.0];
+    scene.add(Shape::Line { at, colour: Colour(213, 94, 0, 1.0), width: 1.5, dashed: false });
+    scene.text((left + 20.0, top + height + 26.0), "track", 11.0, Anchor::Start, palette.ink);
+}
+
+/// The viridis colour map by its values at nine places.
+fn viridis(share: f64) -> Colour {
+    const STOPS: [[f64; 3]; 9] = [
+        [68.0, 1.0, 84.0],
+        [71.0, 44.0, 122.0],
+        [59.0, 81.0, 139.0],
+        [44.0, 113.0, 142.0],
+        [33.0, 144.0, 141.0],
+        [39.0, 173.0, 129.0],
+        [92.0, 200.0, 99.0],
+        [170.0, 220.0, 50.0],
+        [253.0, 231.0, 37.0],
+    ];
+    let at = share * (STOPS.len() - 1) as f64;
+    let i = (at as usize).min(STOPS.len() - 2);
+    let mix = |c: usize| {
+        let t = at - i as f64;
+        (STOPS[i][c] * (1.0 - t) + STOPS[i + 1][c] * t).round() as u8
+    };
+    Colour(mix(0), mix(1), mix(2), 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::{Signal, Tone};
+
+    #[test]
+    fn a_drifting_tone_is_one_track() {
+        let n = 1 << 18;
+        let tones = vec![
+            Tone::free(-0.2, 0.0, Complex::new(1.0, 0.0)),
+            Tone::free(0.1, 0.2, Complex::new(0.5, 0.0)),
+        ];
+        let signal = Signal { n, tones, sigma: 0.1, seed: 1, real: false };
+        let mut x = vec![Complex::ZERO; n as usize];
+        signal.fill(0, &mut x);
+        let rows = dots(&x, 64, 2048, || {}).unwrap();
+        let found = tracks(&rows, 2048, 32);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!((found[0].dots[5].cycles + 0.2).abs() < 1e-4);
+        assert!(found[0].drift().abs() < 1e-4);
+        assert!((found[1].drift() - 0.2).abs() < 0.01, "{}", found[1].drift());
+        assert!((found[0].strength() - 1.0).abs() < 0.15);
+    }
+}

@@ -1,0 +1,111 @@
+//! The readers on damaged files: they refuse or read, but never panic and never reach outside.
+//!
+//! Valid files of each kind are changed at random (fixed seeds): bytes overwritten, cut, repeated.
+
+mod common;
+
+use sparsefft_cli::input::{npy, sigmf, wav};
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % bound.max(1)
+    }
+}
+
+/// A damaged copy.
+fn damage(valid: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = valid.to_vec();
+    for _ in 0..1 + rng.below(4) {
+        let at = rng.below(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] = rng.below(256) as u8,
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][rng.below(5)],
+            2 => bytes.truncate(at.max(1)),
+            3 => {
+                let end = (at + 1 + rng.below(16)).min(bytes.len());
+                bytes[at..end].fill(0xff);
+            }
+            4 => {
+                let piece = bytes[at..(at + rng.below(12)).min(bytes.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            _ => bytes[at] = b"0123456789,(){}[]':\"<>|fciu-L "[rng.below(30)],
+        }
+    }
+    bytes
+}
+
+fn sweep(valid: &[u8], seed: u64, check: impl Fn(&[u8])) {
+    let mut rng = Rng(seed);
+    for _ in 0..20_000 {
+        check(&damage(valid, &mut rng));
+    }
+}
+
+/// A layout that was accepted must lie inside the file.
+fn inside(layout: &sparsefft_cli::input::Layout, file: &[u8]) {
+    let end = layout.end().expect("an accepted layout can be counted");
+    assert!(end <= file.len() as u64, "{layout:?} reaches outside {} bytes", file.len());
+    assert!(layout.n > 0);
+    let mut out = [num_complex::Complex::ZERO];
+    layout.read(file, &[layout.n - 1], &mut out);
+}
+
+#[test]
+fn npy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = common::npy(dir.path(), "x.npy", "'<f4'", "(6, 2)", &[0; 48]);
+    let valid = std::fs::read(path).unwrap();
+    sweep(&valid, 1, |file| {
+        for pick in [
+            npy::Pick::default(),
+            npy::Pick { row: Some(3), ..Default::default() },
+            npy::Pick { channel: Some(1), ..Default::default() },
+            npy::Pick { iq: true, ..Default::default() },
+        ] {
+            if let Ok(header) = npy::parse(file)
+                && let Ok(layout) = header.layout(file.len() as u64, pick)
+            {
+                inside(&layout, file);
+            }
+        }
+    });
+}
+
+#[test]
+fn wav() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.wav");
+    common::run(["gen", "-n", "16", "--type", "cs24", "-o", path.to_str().unwrap()]);
+    let valid = std::fs::read(path).unwrap();
+    sweep(&valid, 2, |file| {
+        for (channel, iq) in [(None, false), (Some(1), false), (None, true)] {
+            if let Ok(header) = wav::parse(file)
+                && let Ok(layout) = header.layout(channel, iq)
+            {
+                inside(&layout, file);
+            }
+        }
+    });
+}
+
+#[test]
+fn sigmf() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sigmf");
+    common::run(["gen", "-n", "16", "--rate", "1M", "-o", path.to_str().unwrap()]);
+    let valid = std::fs::read(path).unwrap();
+    sweep(&valid, 3, |file| {
+        if let Ok(archive) = sigmf::archive(file) {
+            assert!(archive.offset + archive.size <= file.len() as u64);
+            let _ = sigmf::parse(archive.meta);
+        }
+    });
+    let meta = sigmf::archive(&valid).unwrap().meta.to_vec();
+    sweep(&meta, 4, |text| {
+        let _ = sigmf::parse(text);
+    });
+}
