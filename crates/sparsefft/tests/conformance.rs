@@ -136,7 +136,8 @@ fn conforms(algorithm: Algorithm) {
                     s.peaks().iter().all(|p| s.value((n - p.index) % n) == p.value.conj())
                 };
                 if real && known && opinion.judgement.is_right() && !symmetric(&spectrum) {
-                    failures.push(format!("{what}: not symmetric to the last bit"));
+                    let by = spectrum.report().algorithm;
+                    failures.push(format!("{what}: by {by}, not symmetric to the last bit"));
                 }
             }
         }

@@ -13,6 +13,7 @@
 mod common;
 
 use testkit::promise::{self, Class, Demand, Tally};
+use testkit::tolerance;
 
 const SEED: u64 = 2024;
 const TRIALS: f64 = 250.0;
@@ -30,8 +31,10 @@ fn sweep(chosen: impl Fn(&Class) -> bool) {
         if class.demand == Demand::FirstAttempt {
             first += tally.first_attempt;
             demanded += tally.trials;
-            // Such classes are easy: doubt is allowed in a few, error in none.
+            // Such classes are easy: doubt is allowed in a few, error in none, and the samples are
+            // to be used well.
             broken |= tally.wrong_uncertified > 0;
+            broken |= tally.mean_noise_ratio().is_some_and(|r| r > tolerance::INEFFICIENCY);
         }
     }
     let table = table.join("\n");

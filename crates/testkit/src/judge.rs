@@ -2,7 +2,9 @@
 //!
 //! **Exactly sparse signals.** Right means: the support is that of the truth and every value is
 //! within [`tolerance::EXACT`]. **In noise**: every true tone is there, no other is, every value
-//! is within [`tolerance::noisy`].
+//! is within [`tolerance::noisy`], or within the certificate's detection limit where that is
+//! larger: a wrong value is a right one and an overlooked tone at the same place. How well the
+//! samples were used is a question of quality, not of truth; [`Opinion::noise_ratio`] answers it.
 //!
 //! - k asked is larger than the truth: further coefficients may be returned, but none above what
 //!   noise (or rounding) makes, since the true ones are that small.
@@ -106,7 +108,7 @@ pub struct Opinion {
     pub extra: usize,
     /// Returned coefficients whose value is off.
     pub off: usize,
-    /// Largest error of a value, in units of the rms true amplitude.
+    /// Largest error of a value, in units of the rms amplitude.
     pub max_error: f64,
     /// Rms error of the amplitudes in units of σ/√(samples read); `None` without noise.
     pub noise_ratio: Option<f64>,
@@ -224,9 +226,11 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
         (truth.iter().map(|t| t.a.norm_sqr()).sum::<f64>() / truth.len().max(1) as f64).sqrt();
     let sigma = signal.sigma_total();
     let m = answer.samples_read.clamp(1, signal.n) as f64;
+    let limit = answer.detection_limit;
+    let claimed = if sigma > 0.0 && answer.certified && limit.is_finite() { limit } else { 0.0 };
     let bound = |a: f64| {
         let exact = tolerance::EXACT * a.max(rms);
-        exact.max(tolerance::noisy(sigma, m, truth.len() as f64))
+        exact.max(tolerance::noisy(sigma, m, truth.len() as f64)).max(claimed)
     };
     // Among coefficients that were picked because they are large, the largest of all n decides.
     let negligible = (tolerance::EXACT * rms).max(tolerance::noisy(sigma, m, n));
@@ -308,6 +312,8 @@ pub fn judge_dense(signal: &Signal, spectrum: &[C64], asked: &Asked, answer: &An
     let limit = if answer.detection_limit.is_finite() { answer.detection_limit } else { 0.0 };
     let allowed = if answer.dense { rounding } else { rounding.max(limit) };
 
+    let energy: f64 = answer.peaks.iter().map(|p| p.1.norm_sqr()).sum();
+    let rms = (energy / answer.peaks.len().max(1) as f64).sqrt() / n;
     let mut found = HashSet::new();
     for &(f, v) in &answer.peaks {
         if f >= signal.n {
@@ -315,7 +321,7 @@ pub fn judge_dense(signal: &Signal, spectrum: &[C64], asked: &Asked, answer: &An
         }
         found.insert(f);
         let error = (v - spectrum[f as usize]).norm() / n;
-        opinion.max_error = opinion.max_error.max(error / (total / n.sqrt()));
+        opinion.max_error = opinion.max_error.max(error / rms);
         if beyond(error, allowed) {
             opinion.off += 1;
             opinion.complain(format!("f = {f}: error {error:.2e} > {allowed:.2e}"));
