@@ -108,10 +108,9 @@ fn parallel<T: Send>(
             .enumerate()
             .map(|(i, part)| s.spawn(move || work(i * share, part)))
             .collect();
-        workers
-            .into_iter()
-            .map(|w| w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into()))))
-            .collect()
+        workers.into_iter().try_for_each(|w| {
+            w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into())))
+        })
     })
 }
 
