@@ -108,8 +108,9 @@ fn parallel<T: Send>(
             .enumerate()
             .map(|(i, part)| s.spawn(move || work(i * share, part)))
             .collect();
-        let ended = |_| Err(Error::Source("a thread failed".into()));
-        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(ended))
+        workers.into_iter().try_for_each(|w| {
+            w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into())))
+        })
     })
 }
 
