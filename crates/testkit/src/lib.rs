@@ -9,7 +9,7 @@
 //! - [`generate`]: spectra: random, structured, adversarial.
 //! - [`oracle`]: closed forms → naive DFT → radix-2 → RustFFT; each judges the next.
 //! - [`tolerance`]: norms and the one place where "close enough" is defined.
-//! - [`judge`]: right or wrong, certified or not.
+//! - [`mod@judge`]: right or wrong, certified or not.
 //! - [`promise`]: the classes of signals over which the promise is swept, and the table.
 
 pub mod generate;

@@ -808,7 +808,8 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// settles, over the windows; with noise of all, over all hashes, since each adds information.
     fn polish(&mut self) {
         // Noise limits the values long before rounding does.
-        let (steps, goal) = if self.noisy { (12, 1e-7) } else { (40, 1e-28) };
+        let loud = self.noise > 1e-8 * self.power;
+        let (steps, goal) = if loud { (12, 1e-7) } else { (40, 1e-28) };
         let settled = |c: &Coefficient| {
             !self.noisy
                 && self.comb.as_ref().is_some_and(|comb| {
@@ -1010,6 +1011,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut reason = None;
         let mut tested = 0u64;
         let mut unexplained = 0u64;
+        let mut verified_limit = 0.0;
         if self.blind {
             reason = Some("other samples hold far more than those of the comb".to_string());
         } else if self.weak > 0 {
@@ -1032,9 +1034,10 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.refine_noise();
         }
         if reason.is_none() {
-            let (bins, left) = self.verify()?;
+            let (bins, left, limit) = self.verify()?;
             tested += bins;
             unexplained += left;
+            verified_limit = limit;
             self.blind = left > 0;
             if self.blind {
                 reason = Some(format!(
@@ -1079,8 +1082,11 @@ impl<'r, 'a> Engine<'r, 'a> {
                 let m = hash.lanes() as f64;
                 let gain = if self.comb.is_some() { 1.0 } else { 0.4 };
                 let noise = self.floor(hash).sqrt();
-                noise * (threshold(hash.lanes(), self.sigmas).sqrt() + self.sigmas)
-                    / (m.sqrt() * gain)
+                let own = noise * (threshold(hash.lanes(), self.sigmas).sqrt() + self.sigmas)
+                    / (m.sqrt() * gain);
+                // Four neighbouring shifts alone cannot tell a weak frequency from a strong one
+                // close by in the same bin; the independent hash can.
+                if hash.offsets.len() == 1 { own.max(verified_limit) } else { own }
             }
             None => f64::INFINITY,
         };
@@ -1178,8 +1184,8 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 
     /// Measures a hash with a fresh permutation and counts the buckets that the answer does not
-    /// explain. Returns (buckets, unexplained).
-    fn verify(&mut self) -> Result<(u64, u64), Error> {
+    /// explain. Returns (buckets, unexplained, least amplitude that would have shown).
+    fn verify(&mut self) -> Result<(u64, u64, f64), Error> {
         let problem = &self.run.plan.problem;
         let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
         let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
@@ -1209,6 +1215,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             limit += 4.0 * 20.0 * shared * self.noise / read;
         }
         let left = hash.energy.iter().filter(|e| **e > limit).count() as u64;
+        // Half way between two buckets, where the gain is least.
+        let shows = (limit.sqrt() + self.sigmas * self.floor(&hash).sqrt()) / (2.0 * 0.4);
         if left == 0 && self.noisy && self.comb.is_none() {
             // Its samples have been paid for: let them improve the values.
             self.windows.push(hash);
@@ -1217,7 +1225,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             hash.recycle(self.run);
         }
         self.run.clock.lap(Stage::Certify);
-        Ok((buckets as u64, left))
+        Ok((buckets as u64, left, shows))
     }
 }
 
