@@ -165,7 +165,7 @@ pub fn classes() -> Vec<Class> {
             let tones = generate::random(rng, n, turn(trial, &[4096, 2048, 1000]));
             Case::new(Signal::new(n, tones)).sometimes_unknown_k(trial)
         }),
-        class("huge-n", FirstAttempt, 1.0, |rng, trial| {
+        class("huge-n", FirstAttempt, 0.4, |rng, trial| {
             let n = turn(trial, &[1 << 40, 1 << 50, 1 << 30, 1 << 52]);
             let tones = generate::random(rng, n, 50);
             let signal = Signal::new(n, tones);

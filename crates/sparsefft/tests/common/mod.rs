@@ -43,7 +43,7 @@ pub struct Computed<'a> {
 }
 
 impl<'a> Computed<'a> {
-    const BUDGET: u64 = 1 << 21;
+    const BUDGET: u64 = 1 << 24;
 
     /// Computes on demand.
     pub fn new(lazy: &'a Lazy) -> Self {
