@@ -86,6 +86,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         First::Window { buckets } => buckets as u64,
     };
     let mut tries = 0;
+    let mut first_read = 0;
     let wide = (8 * problem.k().unwrap_or(64)).max(256).next_power_of_two() as usize;
     loop {
         let mut engine = Engine::new(run, sigmas, tries + 1);
@@ -116,6 +117,9 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         // Growing is how an unknown k is found, not a failure.
         attempts += u32::from(counts);
         tries += 1;
+        if tries == 1 {
+            first_read = run.samples_read;
+        }
         let next = match first {
             First::Comb { .. } if blind => First::Window { buckets: wide },
             First::Comb { bins } => match smooth_near(n, bins, 4 * bins as u64) {
@@ -131,7 +135,9 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         let lines = comb.as_ref().map_or(1, |c| c.offsets.len().max(1)) as f64;
         let cost = 2.0 * lines * reads * 30.0;
         // Where a dense FFT is out of the question its cost is no measure; growing ends somewhere.
-        let bounded = run.plan.problem.fallback.allows(n) || bins as u64 <= MOST_GROWTH * planned;
+        let patient = bins as u64 <= MOST_GROWTH * planned
+            && run.samples_read < (64 * first_read).max(1 << 20);
+        let bounded = run.plan.problem.fallback.allows(n) || patient;
         let affordable = bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64;
         if !affordable || tries >= MAX_TRIES {
             if let Some(comb) = comb {
@@ -704,8 +710,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Least distance between open residues of the comb: what a ladder has to tell apart.
     fn residue_gap(&self) -> u64 {
         let Some(comb) = &self.comb else { return 1 };
-        let limit = self.limit(comb, comb.lanes());
-        let mut open = (0..comb.buckets).filter(|&b| comb.energy[b] > limit);
+        let mut open = self.open(comb);
         let Some(first) = open.next() else { return 1 };
         let (mut last, mut gap) = (first, comb.buckets);
         for b in open {
@@ -741,12 +746,19 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Number of bins of a hash that hold more than what is known explains.
     fn unexplained(&self, hash: &Hash) -> usize {
-        let limit = self.limit(hash, hash.lanes());
-        let open = (0..hash.buckets).filter(|&b| hash.energy[b] > limit);
         match hash.kind {
-            Kind::Comb => open.filter(|&b| hash.energy[b] > self.slack(hash, b)).count(),
-            Kind::Window { .. } => open.count(),
+            Kind::Comb => self.open(hash).filter(|&b| hash.energy[b] > self.slack(hash, b)).count(),
+            Kind::Window { .. } => self.open(hash).count(),
         }
+    }
+
+    /// The bins of a hash that hold more than noise and the rounding of what was taken out.
+    fn open<'h>(&self, hash: &'h Hash) -> impl Iterator<Item = usize> + use<'h> {
+        let limit = self.limit(hash, hash.lanes());
+        (0..hash.buckets).filter(move |&b| {
+            hash.energy[b] > limit
+                && hash.energy[b] > limit + 4.0 * OWN_ROUNDING * hash.measured_energy(b)
+        })
     }
 
     /// What a comb bin may hold beyond its limit: a bin with as many known frequencies as lanes
@@ -925,8 +937,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             return (comb.energy[(f % size) as usize] > limit).then_some(f);
         }
         // With noise, the ladder was only built to tell the open residues apart.
-        let open = (0..size).filter(|&b| comb.energy[b as usize] > limit);
-        let near = open.map(|residue| Lattice { n: self.n, modulus: size, residue }.snap(t));
+        let near = self
+            .open(comb)
+            .map(|b| Lattice { n: self.n, modulus: size, residue: b as u64 }.snap(t));
         near.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f)
     }
 
@@ -954,8 +967,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Decodes what is left in open comb bins of which something is known.
     fn decode_open_comb(&mut self) -> bool {
         let Some(comb) = &self.comb else { return false };
-        let limit = self.limit(comb, comb.lanes());
-        let open: Vec<usize> = (0..comb.buckets).filter(|&b| comb.energy[b] > limit).collect();
+        let open: Vec<usize> = self.open(comb).collect();
         let mut progress = false;
         for b in open {
             let Some(comb) = &self.comb else { return false };
@@ -1005,8 +1017,34 @@ impl<'r, 'a> Engine<'r, 'a> {
         progress
     }
 
+    /// Corrects a noise level that was taken from occupied bins: once everything is peeled, the
+    /// residuals tell. A lower one tightens every limit, so what is left is decoded again.
+    fn settle_noise(&mut self) -> Result<(), Error> {
+        for _ in 0..4 {
+            let Some(hash) = self.windows.first() else { return Ok(()) };
+            if !self.noisy || self.known.is_empty() || self.weak > 0 {
+                return Ok(());
+            }
+            let Kind::Window { kaiser, .. } = &hash.kind else { return Ok(()) };
+            let mean = hash.energy.iter().sum::<f64>() / (hash.lanes() * hash.buckets) as f64;
+            let left = mean / kaiser.energy();
+            if left > 0.3 * self.noise {
+                return Ok(());
+            }
+            // What rounding and leakage leave is not noise.
+            let clean = ROUNDING * ROUNDING + kaiser.leak().powi(2) / kaiser.energy();
+            self.noisy = left > 30.0 * clean * self.power;
+            self.noise = if self.noisy { left } else { 0.0 };
+            self.exchange();
+            self.resolve()?;
+            self.polish();
+        }
+        Ok(())
+    }
+
     /// Verifies and writes the answer.
     fn conclude(&mut self) -> Result<Outcome, Error> {
+        self.settle_noise()?;
         self.prune();
         let mut reason = None;
         let mut tested = 0u64;

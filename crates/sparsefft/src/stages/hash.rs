@@ -290,6 +290,11 @@ impl Hash {
         lines
     }
 
+    /// Energy of one measured bin.
+    pub(crate) fn measured_energy(&self, b: usize) -> f64 {
+        self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
+    }
+
     /// The lanes view of copied lines.
     pub(crate) fn lanes_of<'a>(&'a self, lines: &'a [Line]) -> Lanes<'a> {
         Lanes { lines, offsets: &self.offsets[..lines.len()] }
