@@ -104,7 +104,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Writes bytes that [`Recorder::encode`] made from `count` samples.
+    /// Writes bytes that [`encode`] made from `count` samples.
     ///
     /// # Errors
     /// The disk is full, or the reader of stdout went away.
