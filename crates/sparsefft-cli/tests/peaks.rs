@@ -163,3 +163,24 @@ fn no_colour_and_no_picture_in_a_pipe() {
     assert!(!stdout(&out).contains('⡇'));
     assert_eq!(stderr(&out), "");
 }
+
+#[test]
+fn an_answer_that_is_not_certified_is_exit_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = 1u64 << 14;
+    // A chirp: every coefficient has the same size, so no eight of them explain it.
+    let turn = |t: u64| std::f64::consts::PI * (t * t % (2 * n)) as f64 / n as f64;
+    let x: Vec<_> = (0..n).map(|t| Complex::cis(turn(t))).collect();
+    let file = npy_c16(dir.path(), "chirp.npy", &x);
+    let path = file.to_str().unwrap();
+    let out = run(["peaks", path, "-k", "8", "--no-dense", "--json"]);
+    assert_eq!(out.status.code(), Some(3), "{}", stderr(&out));
+    let v = json(&out);
+    assert_eq!(v["certificate"]["verdict"], "uncertified");
+    let reason = v["certificate"]["reason"].as_str().expect("the certificate says why");
+    assert!(!reason.is_empty());
+    // Where the whole signal may be read, the answer is the dense one.
+    let out = run(["peaks", path, "-k", "8", "--json"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert_eq!(json(&out)["certificate"]["verdict"], "dense");
+}

@@ -96,6 +96,11 @@ fn what_cannot_work_is_said_before_anything_is_written() {
     // A prime that does not fit.
     let error = FileFft::<f64>::new(1_000_003, 1 << 20).unwrap_err();
     assert!(matches!(error, Error::Unsupported { algorithm: "out-of-core", .. }), "{error}");
+    // A prime whose data fit, but not the padded convolution that it takes.
+    let (n, size) = (1_048_583, 16);
+    let error = FileFft::<f64>::new(n, 4 * n * size).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { algorithm: "out-of-core", .. }), "{error}");
+    assert!(!FileFft::<f64>::new(n, 10 * n * size).unwrap().needs_scratch());
     let error = FileFft::<f64>::new(1 << 20, 1 << 16).unwrap_err();
     assert!(matches!(error, Error::InvalidOption { name: "memory", .. }), "{error}");
     assert_eq!(FileFft::<f64>::new(0, 1 << 20).unwrap_err(), Error::ZeroLength);

@@ -1,6 +1,7 @@
 //! Files that appear whole or not at all: written under a temporary name, then renamed.
 
 use anyhow::{Context, Result};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -17,8 +18,7 @@ impl Atomic {
     /// # Errors
     /// The directory does not exist or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-        let dir = parent.unwrap_or(Path::new("."));
+        let dir = directory(path);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".sparsefft-").suffix(".part");
         #[cfg(unix)]
@@ -34,6 +34,24 @@ impl Atomic {
             format!("{}: the directory is missing or cannot be written", path.display())
         })?;
         Ok(Atomic { file: BufWriter::with_capacity(1 << 20, file), path: path.to_owned() })
+    }
+
+    /// The file itself, open for reading and writing, with all that was written so far.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn file(&mut self) -> std::io::Result<&File> {
+        self.file.flush()?;
+        Ok(self.file.get_ref().as_file())
+    }
+
+    /// A file without a name beside the later place, which vanishes when it is closed.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn scratch(&self) -> Result<File> {
+        tempfile::tempfile_in(directory(&self.path))
+            .with_context(|| format!("{}: no scratch file beside it", self.path.display()))
     }
 
     /// Gives the file its name.
@@ -57,6 +75,11 @@ impl Write for Atomic {
     fn flush(&mut self) -> std::io::Result<()> {
         self.file.flush()
     }
+}
+
+/// The directory of a path.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes a whole file at once, or to stdout for `-`.

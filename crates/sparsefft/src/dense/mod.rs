@@ -28,7 +28,7 @@
 //!   (`bluestein`).
 //!
 //! The way depends on n alone, so the result is bit-identical for every number of threads. The
-//! extra memory is one buffer of n values for the second kind, four of n to 2.3·n for the third,
+//! extra memory is one buffer of n values for the second kind, four of n to 2.7·n for the third,
 //! two of which are the plan's; a [`Workspace`] keeps it between calls. [`FileFft`] transforms
 //! files that are larger than memory.
 

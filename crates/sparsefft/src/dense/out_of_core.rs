@@ -8,12 +8,13 @@
 //!
 //! Every value is read twice and written twice. Two panels are in memory at a time.
 
+use super::bluestein::padded;
 use super::four_step::{Cut, FourStep, balanced};
 use super::memory::zeroed;
 use super::scalar::Real;
 use super::threads::{Shared, Threads, for_each};
 use super::transpose::{Far, Strided};
-use super::{Direction, Fft, Workspace};
+use super::{Direction, Fft, LARGE, Workspace};
 use crate::Error;
 use crate::spectrum::Norm;
 use num_complex::Complex;
@@ -78,9 +79,16 @@ impl<T: Real> FileFft<T> {
         !self.fits()
     }
 
-    /// The data and one extra buffer fit.
+    /// The data and what [`Fft`] needs beside them fit.
     fn fits(&self) -> bool {
-        2 * self.n as u128 * size_of::<Complex<T>>() as u128 <= self.memory as u128
+        let n = self.n as u128;
+        let values = if self.n >= LARGE && balanced(self.n).is_none() {
+            // Bluestein: the data, the chirp, its response, and a work buffer of two lengths.
+            2 * n + 3 * padded(self.n) as u128
+        } else {
+            2 * n
+        };
+        values * size_of::<Complex<T>>() as u128 <= self.memory as u128
     }
 
     /// (n1, n2, columns per panel, rows per panel).
