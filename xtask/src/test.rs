@@ -64,9 +64,11 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     let nextest = works("cargo", &["nextest", "--version"]);
     let mut suite = cargo();
     if nextest {
-        suite.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        // Examples and benches were compiled by clippy; building them again takes minutes.
+        suite.args(["nextest", "run", "--workspace", "--lib", "--bins", "--tests"]);
+        suite.arg("--no-fail-fast");
     } else {
-        suite.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
+        suite.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
     }
     if let Some(browser) = browser {
         // Tests that find no browser pass without one unless it is named here.
