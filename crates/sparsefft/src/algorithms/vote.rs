@@ -713,7 +713,7 @@ fn subtract(slots: &mut [Slot], window: &Flat, tones: &[Tone], changes: &[Comple
 /// not read them. Certified if no bucket of that hash holds more than the answer and noise explain, and
 /// - k was asked for, k were found, and the smallest of the k largest stands above the detection
 ///   limit, so that nothing overlooked can belong to them; or
-/// - k is unknown: nothing above the detection limit was overlooked; or
+/// - k is unknown, at least one was found, and nothing above the detection limit was overlooked; or
 /// - the relative residual at random samples is below the tolerance.
 fn certify(
     run: &mut Run<'_>,
@@ -775,6 +775,8 @@ fn certify(
             Some(*sizes.select_nth_unstable_by(rank, f64::total_cmp).1)
         }
         Some(_) => None,
+        // Many equal coefficients look like noise: finding none explains nothing.
+        None if sizes.is_empty() => None,
         None => Some(f64::INFINITY),
     };
     let complete = weakest.is_some_and(|w| w >= detection_limit);
@@ -787,12 +789,10 @@ fn certify(
         Some(format!(
             "the weakest coefficient, |X|/n = {weakest:.2e}, is not above the detection limit {detection_limit:.2e}"
         ))
+    } else if let Some(k) = problem.k() {
+        Some(format!("{} of {k} coefficients stand above the noise", peaks.len()))
     } else {
-        Some(format!(
-            "{} of {} coefficients stand above the noise",
-            peaks.len(),
-            problem.k().unwrap_or(0)
-        ))
+        Some("nothing stands above the noise".to_string())
     };
     // The noise in a bucket falls with 1/B. Where fewer than k were found, the weakest of them
     // tells what the others are like.
