@@ -224,22 +224,27 @@ fn give_up(run: &mut Run<'_>, best: Option<Answer>, attempts: u32) -> Result<Ans
             answer.certificate.attempts = attempts;
             answer
         }
-        None => Answer {
-            algorithm: run.plan.recipe.algorithm,
-            peaks: Vec::new(),
-            certificate: Certificate {
-                verdict: Verdict::Uncertified,
-                reason: Some(reason),
-                bins_tested: 0,
-                bins_unexplained: 0,
-                residual_energy: 1.0,
-                noise_floor: 0.0,
-                detection_limit: f64::INFINITY,
-                failure_probability: problem.failure,
-                attempts,
-            },
-        },
+        None => refuse(run, &reason, attempts),
     })
+}
+
+/// An empty, uncertified answer.
+fn refuse(run: &Run<'_>, reason: &str, attempts: u32) -> Answer {
+    Answer {
+        algorithm: run.plan.recipe.algorithm,
+        peaks: Vec::new(),
+        certificate: Certificate {
+            verdict: Verdict::Uncertified,
+            reason: Some(reason.to_string()),
+            bins_tested: 0,
+            bins_unexplained: 0,
+            residual_energy: 1.0,
+            noise_floor: 0.0,
+            detection_limit: f64::INFINITY,
+            failure_probability: run.plan.problem.failure,
+            attempts,
+        },
+    }
 }
 
 /// One attempt: the hashes measured, the coefficients found, the noise as known so far.
@@ -405,7 +410,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.power = comb.energy.iter().sum::<f64>() / comb.lanes() as f64;
         if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
             self.comb = Some(comb);
-            return Ok(Outcome::Short(self.refuse(TOO_SMALL)));
+            return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
         self.measure_noise(&comb);
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
@@ -451,7 +456,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.power = window_power(&hash);
         if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
             hash.recycle(self.run);
-            return Ok(Outcome::Short(self.refuse(TOO_SMALL)));
+            return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
         self.measure_noise(&hash);
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
@@ -1160,25 +1165,6 @@ impl<'r, 'a> Engine<'r, 'a> {
             _ if short => Outcome::Short(answer),
             _ => Outcome::Open(answer),
         })
-    }
-
-    /// An empty, uncertified answer.
-    fn refuse(&self, reason: &str) -> Answer {
-        Answer {
-            algorithm: self.run.plan.recipe.algorithm,
-            peaks: Vec::new(),
-            certificate: Certificate {
-                verdict: Verdict::Uncertified,
-                reason: Some(reason.to_string()),
-                bins_tested: 0,
-                bins_unexplained: 0,
-                residual_energy: 1.0,
-                noise_floor: 0.0,
-                detection_limit: f64::INFINITY,
-                failure_probability: self.run.plan.problem.failure,
-                attempts: 1,
-            },
-        }
     }
 
     /// Averages conjugate pairs, which real samples make equal up to noise.
