@@ -6,26 +6,7 @@
 use sparsefft::{Algorithm, Complex, Fallback, Method, Plan, Problem, Stage};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// A portable generator; the library's own is private.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-    /// Complex Gaussian of unit power.
-    fn gauss(&mut self) -> Complex<f64> {
-        let r = (-(1.0 - self.uniform()).ln()).sqrt();
-        Complex::from_polar(r, std::f64::consts::TAU * self.uniform())
-    }
-}
+use testkit::{Rng, oracle};
 
 /// k unit tones with random phases, and noise of this power per sample.
 fn signal(
@@ -34,21 +15,21 @@ fn signal(
     noise: f64,
     seed: u64,
 ) -> (Vec<Complex<f64>>, BTreeMap<u64, Complex<f64>>) {
-    let mut random = Random(seed);
+    let mut rng = Rng::new(seed);
     let mut x = vec![Complex::new(0.0, 0.0); n];
     let mut support = BTreeMap::new();
     while support.len() < k {
-        let f = random.next() % n as u64;
-        let value = Complex::cis(std::f64::consts::TAU * random.uniform());
+        let f = rng.below(n as u64);
+        let value = rng.phasor();
         support.entry(f).or_insert(value);
     }
     for (&f, &value) in &support {
         x[f as usize] = value;
     }
-    rustfft::FftPlanner::new().plan_fft_inverse(n).process(&mut x);
+    oracle::inverse(&mut x);
     if noise > 0.0 {
         for v in &mut x {
-            *v += random.gauss() * noise.sqrt();
+            *v += rng.gaussian() * noise.sqrt();
         }
     }
     (x, support)

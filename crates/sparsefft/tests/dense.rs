@@ -4,6 +4,7 @@
 use sparsefft::dense::{Direction, Fft, Real, RealFft, Threads, Workspace, top_k};
 use sparsefft::{Complex, Error, Norm};
 use std::f64::consts::TAU;
+use testkit::oracle;
 
 /// Readable, slow, and obviously right.
 mod reference {
@@ -173,12 +174,6 @@ fn check<T: Real>(got: &[Complex<T>], expected: &[Complex<f64>], what: &str) {
     assert!(e <= bound::<T>(n), "{what}, {}, n = {n}: error {e:e} > {:e}", T::NAME, bound::<T>(n));
 }
 
-fn rustfft(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
-    let mut y = x.to_vec();
-    rustfft::FftPlanner::new().plan_fft_forward(x.len()).process(&mut y);
-    y
-}
-
 /// Both directions, in place and not.
 fn conform<T: Real>(x: &[Complex<f64>], forward: &[Complex<f64>]) {
     let n = x.len();
@@ -205,7 +200,7 @@ fn short_lengths_agree_with_the_naive_dft() {
         let mut expected = reference::naive(&x);
         if n > 256 {
             // The naive sum itself is off by about ε√n: it vouches for the finer reference.
-            let finer = rustfft(&x);
+            let finer = oracle::dense(&x);
             assert!(error(&finer, &expected) < 2e-15 * (n as f64).sqrt());
             expected = finer;
         }
@@ -229,7 +224,7 @@ fn long_lengths_of_every_kind_agree_with_rustfft() {
     // Smooth, a product of two primes, a prime, twice a prime.
     for n in [1_100_000, 3 << 19, 1049 * 1051, 1_048_583, 2 * 524_309] {
         let x = noise(n, 3);
-        let expected = rustfft(&x);
+        let expected = oracle::dense(&x);
         conform::<f64>(&x, &expected);
         conform::<f32>(&x, &expected);
     }
@@ -321,7 +316,7 @@ fn batches_are_single_transforms() {
 fn norms_put_the_factor_where_they_say() {
     for n in [1usize, 12, 1 << 20] {
         let x = noise(n, 2);
-        let plain = rustfft(&x);
+        let plain = oracle::dense(&x);
         let plan = Fft::<f64>::new(n as u64).unwrap();
         for (norm, factor) in [
             (Norm::Backward, 1.0),
@@ -342,7 +337,7 @@ fn norms_put_the_factor_where_they_say() {
 fn real_conform<T: Real>(n: usize) {
     let x: Vec<f64> = noise(n, n as u64).iter().map(|v| v.re).collect();
     let full: Vec<_> = x.iter().map(|&v| Complex::new(v, 0.0)).collect();
-    let expected = rustfft(&full);
+    let expected = oracle::dense(&full);
     let half = &expected[..n / 2 + 1];
     let input: Vec<T> = x.iter().map(|&v| T::from_f64(v).unwrap()).collect();
     let plan = RealFft::<T>::new(n as u64).unwrap();

@@ -5,50 +5,27 @@ use sparsefft::{
 };
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
+use testkit::{Rng, oracle};
 
 type Truth = BTreeMap<u64, Complex<f64>>;
 
 const BOTH: [Algorithm; 2] = [Algorithm::Vote, Algorithm::CombVote];
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-    fn phase(&mut self) -> Complex<f64> {
-        Complex::cis(TAU * self.uniform())
-    }
-    /// Complex Gaussian of unit power.
-    fn gauss(&mut self) -> Complex<f64> {
-        (-(1.0 - self.uniform()).ln()).sqrt() * self.phase()
-    }
-    /// k distinct frequencies with unit amplitudes.
-    fn tones(&mut self, n: u64, k: usize) -> Truth {
-        let mut truth = Truth::new();
-        while truth.len() < k {
-            truth.insert(self.next() % n, self.phase());
-        }
-        truth
-    }
+/// k distinct frequencies with unit amplitudes.
+fn tones(rng: &mut Rng, n: u64, k: usize) -> Truth {
+    rng.distinct(n, k as u64).into_iter().map(|f| (f, rng.phasor())).collect()
 }
 
 /// x[t] = Σ a_f e^{2πi ft/n}, and noise of this power.
-fn synthesise(n: u64, truth: &Truth, noise: f64, random: &mut Random) -> Vec<Complex<f64>> {
+fn synthesise(n: u64, truth: &Truth, noise: f64, rng: &mut Rng) -> Vec<Complex<f64>> {
     let mut x = vec![Complex::new(0.0, 0.0); n as usize];
     for (&f, &a) in truth {
         x[f as usize] = a;
     }
-    rustfft::FftPlanner::new().plan_fft_inverse(n as usize).process(&mut x);
+    oracle::inverse(&mut x);
     if noise > 0.0 {
         for v in &mut x {
-            *v += random.gauss() * noise.sqrt();
+            *v += rng.gaussian() * noise.sqrt();
         }
     }
     x
@@ -71,9 +48,9 @@ fn problem(n: u64, k: usize, algorithm: Algorithm) -> Problem {
 fn exactly_sparse_signals() {
     for n in [1 << 16, 1 << 18, 1 << 20] {
         for k in [1, 2, 10, 50, 100] {
-            let mut random = Random(n + k as u64);
-            let truth = random.tones(n, k);
-            let x = synthesise(n, &truth, 0.0, &mut random);
+            let mut rng = Rng::new(n + k as u64);
+            let truth = tones(&mut rng, n, k);
+            let x = synthesise(n, &truth, 0.0, &mut rng);
             for algorithm in BOTH {
                 for noise in [Noise::Unknown, Noise::Exact] {
                     let plan = Plan::new(problem(n, k, algorithm).noise(noise)).unwrap();
@@ -94,9 +71,9 @@ fn any_length() {
     // Prime, odd, smooth, twice a prime, 2^a 3^b 5^c.
     for n in [100_003u64, 1_000_003, 99_999, 3u64.pow(11), 1_000_000, 200_006, 777_600] {
         let k = 20;
-        let mut random = Random(n);
-        let truth = random.tones(n, k);
-        let x = synthesise(n, &truth, 0.0, &mut random);
+        let mut rng = Rng::new(n);
+        let truth = tones(&mut rng, n, k);
+        let x = synthesise(n, &truth, 0.0, &mut rng);
         for algorithm in BOTH {
             let plan = Plan::new(problem(n, k, algorithm)).unwrap();
             let s = plan.transform(&x).unwrap();
@@ -117,10 +94,10 @@ fn noise_of_many_levels() {
     let (n, k) = (1u64 << 20, 50);
     for (db, most) in [(20.0, 0.01), (0.0, 0.1), (-10.0, 0.25)] {
         for seed in 0..3 {
-            let mut random = Random(1000 * seed + 7);
-            let truth = random.tones(n, k);
+            let mut rng = Rng::new(1000 * seed + 7);
+            let truth = tones(&mut rng, n, k);
             let power = 10f64.powf(-0.1 * db);
-            let x = synthesise(n, &truth, power, &mut random);
+            let x = synthesise(n, &truth, power, &mut rng);
             for algorithm in BOTH {
                 for noise in [Noise::Unknown, Noise::Snr(db)] {
                     let plan = Plan::new(problem(n, k, algorithm).noise(noise)).unwrap();
@@ -140,12 +117,12 @@ fn noise_of_many_levels() {
 #[test]
 fn more_tones_than_asked_for() {
     let n = 1u64 << 18;
-    let mut random = Random(11);
+    let mut rng = Rng::new(11);
     let mut truth = Truth::new();
-    for (i, (f, a)) in random.tones(n, 40).into_iter().enumerate() {
+    for (i, (f, a)) in tones(&mut rng, n, 40).into_iter().enumerate() {
         truth.insert(f, a * if i % 4 == 0 { 10.0 } else { 1.0 });
     }
-    let x = synthesise(n, &truth, 0.0, &mut random);
+    let x = synthesise(n, &truth, 0.0, &mut rng);
     truth.retain(|_, a| a.norm() > 5.0);
     for algorithm in BOTH {
         let s = Plan::new(problem(n, 10, algorithm)).unwrap().transform(&x).unwrap();
@@ -158,10 +135,10 @@ fn more_tones_than_asked_for() {
 #[test]
 fn fewer_tones_than_asked_for() {
     let n = 1u64 << 18;
-    let mut random = Random(12);
-    let truth = random.tones(n, 7);
-    let x = synthesise(n, &truth, 0.0, &mut random);
-    let noisy = synthesise(n, &truth, 1.0, &mut random);
+    let mut rng = Rng::new(12);
+    let truth = tones(&mut rng, n, 7);
+    let x = synthesise(n, &truth, 0.0, &mut rng);
+    let noisy = synthesise(n, &truth, 1.0, &mut rng);
     for algorithm in BOTH {
         let plan = Plan::new(problem(n, 30, algorithm)).unwrap();
         let s = plan.transform(&x).unwrap();
@@ -178,15 +155,15 @@ fn fewer_tones_than_asked_for() {
 #[test]
 fn structured_spectra() {
     let n = 1u64 << 20;
-    let mut random = Random(5);
-    let cluster: Truth = (0..20).map(|i| (500_000 + i, random.phase())).collect();
-    let harmonics: Truth = (1..=20).map(|i| (i * (n / 64), random.phase())).collect();
+    let mut rng = Rng::new(5);
+    let cluster: Truth = (0..20).map(|i| (500_000 + i, rng.phasor())).collect();
+    let harmonics: Truth = (1..=20).map(|i| (i * (n / 64), rng.phasor())).collect();
     let comb: Truth = (0..32).map(|i| (i * (n / 32) + 5, Complex::new(1.0, 0.0))).collect();
     let edges: Truth =
-        [0, 1, n / 2, n / 2 - 1, n - 1].into_iter().map(|f| (f, random.phase())).collect();
-    let mut huge = random.tones(n, 20);
+        [0, 1, n / 2, n / 2 - 1, n - 1].into_iter().map(|f| (f, rng.phasor())).collect();
+    let mut huge = tones(&mut rng, n, 20);
     *huge.values_mut().next().unwrap() *= 1e6;
-    let mut range = random.tones(n, 30);
+    let mut range = tones(&mut rng, n, 30);
     for (i, a) in range.values_mut().enumerate() {
         *a *= 10f64.powf(-(i as f64) / 7.5);
     }
@@ -199,7 +176,7 @@ fn structured_spectra() {
         ("range", range, 1e-8),
     ];
     for (name, truth, most) in cases {
-        let x = synthesise(n, &truth, 0.0, &mut random);
+        let x = synthesise(n, &truth, 0.0, &mut rng);
         for algorithm in BOTH {
             for seed in 0..3 {
                 let problem = problem(n, truth.len(), algorithm).seed(seed);
@@ -215,16 +192,15 @@ fn structured_spectra() {
 #[test]
 fn real_signals_are_symmetric_to_the_last_bit() {
     for n in [1u64 << 18, 100_003] {
-        let mut random = Random(n);
+        let mut rng = Rng::new(n);
         let mut truth = Truth::from([(0, Complex::new(2.0, 0.0))]);
         while truth.len() < 21 {
-            let f = 1 + random.next() % (n / 2 - 1);
-            let a = random.phase();
+            let f = 1 + rng.below(n / 2 - 1);
+            let a = rng.phasor();
             truth.insert(f, a);
             truth.insert(n - f, a.conj());
         }
-        let x: Vec<f64> =
-            synthesise(n, &truth, 0.01, &mut random).into_iter().map(|v| v.re).collect();
+        let x: Vec<f64> = synthesise(n, &truth, 0.01, &mut rng).into_iter().map(|v| v.re).collect();
         for algorithm in BOTH {
             let s = Plan::new(problem(n, 21, algorithm)).unwrap().transform(&x).unwrap();
             assert!(error(&s, &truth) < 0.02);
@@ -241,9 +217,9 @@ fn real_signals_are_symmetric_to_the_last_bit() {
 fn unknown_sparsity() {
     let n = 1u64 << 20;
     for (k, power) in [(0, 1.0), (0, 0.0), (3, 0.0), (3, 1.0), (60, 0.0), (60, 1.0), (300, 0.1)] {
-        let mut random = Random(k as u64 + 1);
-        let truth = random.tones(n, k);
-        let x = synthesise(n, &truth, power, &mut random);
+        let mut rng = Rng::new(k as u64 + 1);
+        let truth = tones(&mut rng, n, k);
+        let x = synthesise(n, &truth, power, &mut rng);
         for algorithm in BOTH {
             let problem = Problem::new(n).algorithm(algorithm).fallback(Fallback::Never);
             let s = Plan::new(problem).unwrap().transform(&x).unwrap();
@@ -262,9 +238,9 @@ fn unknown_sparsity() {
 #[test]
 fn many_tones_are_not_taken_for_noise() {
     let n = 1u64 << 20;
-    let mut random = Random(77);
-    let truth = random.tones(n, 1000);
-    let x = synthesise(n, &truth, 0.0, &mut random);
+    let mut rng = Rng::new(77);
+    let truth = tones(&mut rng, n, 1000);
+    let x = synthesise(n, &truth, 0.0, &mut rng);
     for algorithm in BOTH {
         let problem = Problem::new(n).algorithm(algorithm).fallback(Fallback::Never);
         let s = Plan::new(problem).unwrap().transform(&x).unwrap();
@@ -276,9 +252,9 @@ fn many_tones_are_not_taken_for_noise() {
 #[test]
 fn threads_and_repetition_change_nothing() {
     let (n, k) = (1u64 << 19, 100);
-    let mut random = Random(3);
-    let truth = random.tones(n, k);
-    let x = synthesise(n, &truth, 1.0, &mut random);
+    let mut rng = Rng::new(3);
+    let truth = tones(&mut rng, n, k);
+    let x = synthesise(n, &truth, 1.0, &mut rng);
     for algorithm in BOTH {
         let plan = Plan::new(problem(n, k, algorithm).seed(9)).unwrap();
         let first = plan.transform(&x).unwrap();
@@ -299,12 +275,12 @@ fn threads_and_repetition_change_nothing() {
 #[test]
 fn what_cannot_be_found_is_not_certified() {
     let n = 1u64 << 16;
-    let mut random = Random(8);
+    let mut rng = Rng::new(8);
     // Not sparse at all; noise alone; tones far below the noise.
-    let dense = random.tones(n, 6000);
-    let weak: Truth = random.tones(n, 20).into_iter().map(|(f, a)| (f, a * 0.003)).collect();
+    let dense = tones(&mut rng, n, 6000);
+    let weak: Truth = tones(&mut rng, n, 20).into_iter().map(|(f, a)| (f, a * 0.003)).collect();
     for (truth, power) in [(dense, 0.0), (Truth::new(), 1.0), (weak, 1.0)] {
-        let x = synthesise(n, &truth, power, &mut random);
+        let x = synthesise(n, &truth, power, &mut rng);
         for algorithm in BOTH {
             let s = Plan::new(problem(n, 20, algorithm)).unwrap().transform(&x).unwrap();
             assert_eq!(s.certificate().verdict, Verdict::Uncertified);
@@ -323,22 +299,22 @@ fn what_cannot_be_found_is_not_certified() {
 /// large ranges of magnitude.
 #[test]
 fn never_wrong_and_certified() {
-    let mut random = Random(77);
+    let mut rng = Rng::new(77);
     let (mut certified, mut all) = (0, 0);
     for trial in 0..120u64 {
         let n = [1 << 15, 40_000, 1 << 16, 65_537][trial as usize % 4];
         let k = [1, 5, 20, 60][(trial / 4) as usize % 4];
         let power = [0.0, 0.01, 3.0, 100.0][(trial / 16) as usize % 4];
-        let mut truth = random.tones(n, k);
+        let mut truth = tones(&mut rng, n, k);
         if trial % 3 == 0 {
             for a in truth.values_mut() {
-                *a *= 10f64.powf(-3.0 * random.uniform());
+                *a *= 10f64.powf(-3.0 * rng.uniform());
             }
         }
-        let x = synthesise(n, &truth, power, &mut random);
+        let x = synthesise(n, &truth, power, &mut rng);
         // The judge: the k largest outputs of the dense FFT.
         let mut judge = x.clone();
-        rustfft::FftPlanner::new().plan_fft_forward(n as usize).process(&mut judge);
+        oracle::forward(&mut judge);
         let mut order: Vec<usize> = (0..n as usize).collect();
         order.sort_by(|&a, &b| judge[b].norm_sqr().total_cmp(&judge[a].norm_sqr()));
         for algorithm in BOTH {
@@ -443,9 +419,9 @@ fn huge_and_tiny_samples() {
 #[test]
 fn the_first_pass_reads_what_was_announced() {
     let n = 1u64 << 18;
-    let mut random = Random(21);
-    let truth = random.tones(n, 10);
-    let x = synthesise(n, &truth, 0.0, &mut random);
+    let mut rng = Rng::new(21);
+    let truth = tones(&mut rng, n, 10);
+    let x = synthesise(n, &truth, 0.0, &mut rng);
     for algorithm in BOTH {
         let plan = Plan::new(problem(n, 10, algorithm)).unwrap();
         let seen = std::sync::Mutex::new(Vec::new());

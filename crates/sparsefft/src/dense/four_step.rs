@@ -18,7 +18,7 @@ use super::scalar::{Real, narrow};
 use super::threads::{Shared, Threads, for_each};
 use super::transpose::{Far, Strided, transpose};
 use num_complex::Complex;
-use rustfft::{Fft, FftDirection, FftPlanner};
+use rustfft::{Fft, FftDirection};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -47,12 +47,11 @@ pub(crate) struct FourStep<T: Real> {
 
 impl<T: Real> FourStep<T> {
     pub(crate) fn new(n1: usize, n2: usize, direction: FftDirection) -> Self {
-        let mut planner = FftPlanner::new();
         FourStep {
             n1,
             n2,
-            columns: planner.plan_fft(n1, direction),
-            rows: planner.plan_fft(n2, direction),
+            columns: T::kernel(n1, direction),
+            rows: T::kernel(n2, direction),
             roots: Roots::new((n1 * n2) as u64),
             direction,
         }
@@ -334,7 +333,7 @@ mod tests {
                 tiles.truncate(2 * four.tile_len());
                 for shift in [0, 1] {
                     let mut expected = x[shift..shift + n].to_vec();
-                    FftPlanner::new().plan_fft(n, direction).process(&mut expected);
+                    T::kernel(n, direction).process(&mut expected);
                     let mut y = x.clone();
                     let mut z = x.clone();
                     // SAFETY: all buffers hold n values after their shift.

@@ -64,7 +64,7 @@ use four_step::{FourStep, SLACK, balanced};
 #[cfg(not(feature = "cuda"))]
 use memory::zeroed;
 use num_complex::Complex;
-use rustfft::{FftDirection, FftPlanner};
+use rustfft::FftDirection;
 use std::sync::{Arc, OnceLock};
 use threads::{Shared, for_each};
 
@@ -104,7 +104,7 @@ enum Kernel<T: Real> {
 impl<T: Real> Kernel<T> {
     fn new(n: u64, direction: FftDirection) -> Result<Self, Error> {
         if n < LARGE {
-            return Ok(Kernel::Short(FftPlanner::new().plan_fft(n as usize, direction)));
+            return Ok(Kernel::Short(T::kernel(n as usize, direction)));
         }
         match balanced(n) {
             Some((n1, n2)) => Ok(Kernel::FourStep(FourStep::new(n1, n2, direction))),
@@ -390,6 +390,6 @@ pub(crate) fn forward(x: &mut [Complex<f64>]) {
     let plan = Fft::new(x.len() as u64);
     if plan.and_then(|plan| plan.forward(x)).is_err() && !x.is_empty() {
         // No room for the extra buffers of the fast way; this one may need fewer.
-        FftPlanner::new().plan_fft_forward(x.len()).process(x);
+        rustfft::FftPlanner::new().plan_fft_forward(x.len()).process(x);
     }
 }

@@ -1,8 +1,9 @@
 //! The two precisions, and the one inner loop that is worth writing for the processor.
 
 use num_complex::Complex;
-use rustfft::FftNum;
 use rustfft::num_traits::Float;
+use rustfft::{FftDirection, FftNum, FftPlanner};
+use std::sync::Arc;
 
 mod sealed {
     pub trait Sealed {}
@@ -22,6 +23,11 @@ pub trait Real: FftNum + Float + Default + sealed::Sealed {
     /// To f64, exact.
     #[doc(hidden)]
     fn wide(self) -> f64;
+
+    /// RustFFT's kernel for a length. Not generic, so that it is compiled once, in this library,
+    /// and not in every program that uses it: these kernels take most of a minute.
+    #[doc(hidden)]
+    fn kernel(n: usize, direction: FftDirection) -> Arc<dyn rustfft::Fft<Self>>;
 
     /// row\[a·|fine| + b\] *= coarse\[a\]·fine\[b\]. The last group may be short.
     #[doc(hidden)]
@@ -63,6 +69,10 @@ macro_rules! real {
             #[inline]
             fn wide(self) -> f64 {
                 self.into()
+            }
+
+            fn kernel(n: usize, direction: FftDirection) -> Arc<dyn rustfft::Fft<Self>> {
+                FftPlanner::<$t>::new().plan_fft(n, direction)
             }
 
             fn rotate(row: &mut [Complex<$t>], coarse: &[Complex<$t>], fine: &[Complex<$t>]) {
