@@ -371,7 +371,14 @@ impl<T: Scalar> Samples for Strided<'_, T> {
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        lines_from(self.len(), start, step, out, |i| self.data[i * self.stride].complex(), |i| prefetch(self.data, i * self.stride));
+        lines_from(
+            self.len(),
+            start,
+            step,
+            out,
+            |i| self.data[i * self.stride].complex(),
+            |i| prefetch(self.data, i * self.stride),
+        );
         Ok(())
     }
     fn read_progression(
