@@ -164,10 +164,49 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn pass_body<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     match pass.radix {
-        4 => radix_pass::<FMA, 4>(pass, x, y, butterfly4),
+        4 => radix4_pass::<FMA>(pass, x, y),
         2 => radix_pass::<FMA, 2>(pass, x, y, butterfly2),
         3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3::<FMA>),
         _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5::<FMA>),
+    }
+}
+
+/// The pass that nearly all are: every slice walks with a pointer of its own, without checks.
+#[inline(always)] // must inherit the instruction set of its caller
+fn radix4_pass<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
+    let s = pass.stride;
+    let quarter = pass.groups * s;
+    let (x0, rest) = x.split_at(quarter);
+    let (x1, rest) = rest.split_at(quarter);
+    let (x2, rest) = rest.split_at(quarter);
+    let (x3, _) = rest.split_at(quarter);
+    let factors = pass.twiddles.chunks_exact(3);
+    if s == 1 {
+        let inputs = x0.iter().zip(x1).zip(x2.iter().zip(x3));
+        for ((out, ((a, b), (c, d))), w) in y.chunks_exact_mut(4).zip(inputs).zip(factors) {
+            let v = butterfly4([*a, *b, *c, *d]);
+            out[0] = v[0];
+            out[1] = times::<FMA>(v[1], w[0]);
+            out[2] = times::<FMA>(v[2], w[1]);
+            out[3] = times::<FMA>(v[3], w[2]);
+        }
+        return;
+    }
+    let inputs = x0.chunks_exact(s).zip(x1.chunks_exact(s));
+    let inputs = inputs.zip(x2.chunks_exact(s).zip(x3.chunks_exact(s)));
+    for ((out, ((x0, x1), (x2, x3))), w) in y.chunks_exact_mut(4 * s).zip(inputs).zip(factors) {
+        let (y0, rest) = out.split_at_mut(s);
+        let (y1, rest) = rest.split_at_mut(s);
+        let (y2, y3) = rest.split_at_mut(s);
+        let outputs = y0.iter_mut().zip(y1).zip(y2.iter_mut().zip(y3));
+        let inputs = x0.iter().zip(x1).zip(x2.iter().zip(x3));
+        for (((y0, y1), (y2, y3)), ((a, b), (c, d))) in outputs.zip(inputs) {
+            let v = butterfly4([*a, *b, *c, *d]);
+            *y0 = v[0];
+            *y1 = times::<FMA>(v[1], w[0]);
+            *y2 = times::<FMA>(v[2], w[1]);
+            *y3 = times::<FMA>(v[3], w[2]);
+        }
     }
 }
 
