@@ -29,7 +29,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
+        help: "[--quick] [PART ...]  the experiment beside RustFFT, FFTW and oxifft; see crates/experiment",
         run: bench::run,
     },
     Command {
