@@ -34,8 +34,8 @@ def heading(spectrum: SparseSpectrum) -> str:
     """How many coefficients, and the verdict."""
     count = spectrum.size
     noun = "coefficient" if count == 1 else "coefficients"
-    of = "of a real signal, " if spectrum.half else ""
-    return f"{count} {noun} {of}n = {spectrum.n}, {spectrum.certificate.verdict}"
+    real = "a real signal, " if spectrum.half else ""
+    return f"{count} {noun} of {real}n = {spectrum.n}, {spectrum.certificate.verdict}"
 
 
 def footing(spectrum: SparseSpectrum) -> str:

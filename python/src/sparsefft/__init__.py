@@ -4,7 +4,7 @@
 >>> import sparsefft
 >>> n = 1 << 20
 >>> t = np.arange(n)
->>> x = np.exp(2j * np.pi * 77 * t / n) + 0.25 * np.exp(2j * np.pi * 900_001 * t / n)
+>>> x = np.exp(2j * np.pi * (77 * t % n) / n) + 0.25 * np.exp(2j * np.pi * (900_001 * t % n) / n)
 >>> spectrum = sparsefft.fft(x, k=2)
 >>> indices, values = spectrum
 >>> indices
