@@ -189,11 +189,6 @@ def test_an_array_changed_meanwhile_does_no_harm():
     np.testing.assert_array_equal(sparsefft.fft(a, 2).indices, [5, 77])
 
 
-def test_an_algorithm_that_cannot_run_says_why():
-    with pytest.raises(ValueError, match="the algorithm 'comb-vote' cannot run here: "):
-        sparsefft.Plan(10_007, 3, algorithm="comb-vote")
-
-
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_dense_bad_input(name):
     transform = getattr(dense, name)

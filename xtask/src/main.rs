@@ -1,6 +1,7 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
 mod bench;
+mod install_c;
 mod kernels;
 mod promise;
 mod shell;
@@ -31,6 +32,11 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
         run: bench::run,
+    },
+    Command {
+        name: "install-c",
+        help: "--prefix DIR [--debug]  build and install the C library, its header and pkg-config file",
+        run: install_c::run,
     },
     Command {
         name: "kernels",
