@@ -4,6 +4,7 @@ mod bench;
 mod install_c;
 mod kernels;
 mod promise;
+mod python;
 mod shell;
 mod test;
 
