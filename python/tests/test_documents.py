@@ -72,7 +72,9 @@ import sparsefft
 x = np.ones(8)
 indices, values = sparsefft.fft(x, 1)
 reveal_type(sparsefft.fft(x, 1))
-reveal_type(sparsefft.rfft(np.ones((2, 8)), k=1, norm="ortho"))
+two: np.ndarray[tuple[int, int], np.dtype[np.float64]] = np.ones((2, 8))
+reveal_type(sparsefft.rfft(two, k=1, norm="ortho"))
+sparsefft.fft(np.asarray([[1.0]]), 1)[0]
 reveal_type(sparsefft.Plan(8, 1).transform(x).certificate.is_certified)
 reveal_type(sparsefft.fft_from(lambda i: np.ones(len(i)), 8, 1).freqs())
 sparsefft.fft(x, "1")
@@ -81,12 +83,9 @@ sparsefft.fft(x, 1, algorithm="fast")
     )
     done = run_mypy("--strict", str(tmp_path / "user.py"), "--cache-dir", str(tmp_path / "cache"))
     shown = re.findall(r'Revealed type is "(.*?)"', done.stdout)
-    assert [name.removeprefix("sparsefft._spectrum.") for name in shown[:3]] == [
-        "SparseSpectrum",
-        "SparseSpectra",
-        "bool" if "builtins" not in shown[2] else "builtins.bool",
-    ], done.stdout
-    assert "float64" in shown[3]
+    expected = ["SparseSpectrum", "SparseSpectra", "bool", "float64"]
+    assert len(shown) == 4, done.stdout
+    assert all(word in name for word, name in zip(expected, shown, strict=True)), done.stdout
     assert done.stdout.count("error:") == 2, done.stdout
 
 

@@ -35,6 +35,10 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+fn test_program() -> PathBuf {
+    here().join("tests/c/test.c")
+}
+
 /// The library, installed in a folder of its own that goes away with it.
 struct Installed(PathBuf);
 
@@ -68,15 +72,15 @@ impl Installed {
         run(&mut command).split_whitespace().map(String::from).collect()
     }
 
-    /// Compiles the test with warnings as errors.
-    fn compile(&self, link: &[String]) -> PathBuf {
+    /// Compiles a program with warnings as errors.
+    fn compile(&self, source: &Path, link: &[String]) -> PathBuf {
         let program = self.0.join("test");
         run(Command::new("cc")
             .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Werror"])
             .args(self.pkg_config(&["--cflags"]))
             .arg("-o")
             .arg(&program)
-            .arg(here().join("tests/c/test.c"))
+            .arg(source)
             .args(link)
             .args(["-lm", "-pthread"]));
         program
@@ -87,7 +91,7 @@ impl Installed {
 fn shared_library() {
     if have(&["cc", "pkg-config"]) {
         let installed = Installed::new("c-shared");
-        let program = installed.compile(&installed.pkg_config(&["--libs"]));
+        let program = installed.compile(&test_program(), &installed.pkg_config(&["--libs"]));
         let out = run(Command::new(program).env("LD_LIBRARY_PATH", installed.lib()));
         assert!(out.ends_with("all passed\n"), "{out}");
         // Nothing but the interface is visible.
@@ -119,7 +123,7 @@ fn static_library_under_valgrind() {
                 "--show-leak-kinds=definite,indirect",
             ])
             .args(["--errors-for-leak-kinds=definite,indirect", "--quiet"])
-            .arg(installed.compile(&link)));
+            .arg(installed.compile(&test_program(), &link)));
         assert!(out.ends_with("all passed\n"), "{out}");
     }
 }
@@ -166,5 +170,21 @@ fn cmake_example() {
         let out = run(&mut Command::new(build.join("peaks")));
         assert_eq!(out.lines().next(), Some("bin 77 = 1048576.000-0.000i"), "{out}");
         assert!(out.contains("certified, "), "{out}");
+    }
+}
+
+#[test]
+fn programs_in_the_guides() {
+    if have(&["cc", "pkg-config"]) {
+        let installed = Installed::new("c-guides");
+        for guide in ["README.md", "docs/c.md"] {
+            let text = std::fs::read_to_string(here().join("../..").join(guide)).unwrap();
+            let program = text.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+            let source = installed.0.join("guide.c");
+            std::fs::write(&source, program).unwrap();
+            let program = installed.compile(&source, &installed.pkg_config(&["--libs"]));
+            let out = run(Command::new(program).env("LD_LIBRARY_PATH", installed.lib()));
+            assert_eq!(out.lines().count(), 4, "{guide}: {out}");
+        }
     }
 }

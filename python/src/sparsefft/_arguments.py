@@ -49,7 +49,8 @@ def host_array(x: Any, device: str) -> NDArray[Any]:
         if kind not in _HOST:
             no_cuda(f"x lies in device memory (DLPack device {int(kind)})")
         if not hasattr(x, "__array__"):
-            return np.from_dlpack(x)
+            array: NDArray[Any] = np.from_dlpack(x)
+            return array
     return np.asarray(x)
 
 

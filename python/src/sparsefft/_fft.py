@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,10 @@ Algorithm: TypeAlias = Literal["auto", "exact", "robust", "vote", "comb-vote", "
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 Taper: TypeAlias = Literal["hann", "blackman"] | tuple[Literal["kaiser"], float]
 Fallback: TypeAlias = Literal["auto", "dense", "never"]
+# Only an array whose number of dimensions is not known matches this.
+Unknown: TypeAlias = np.ndarray[
+    tuple[NoReturn, NoReturn, NoReturn, NoReturn, NoReturn], np.dtype[Any]
+]
 One: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 Many: TypeAlias = (
     np.ndarray[tuple[int, int], np.dtype[Any]]
@@ -70,7 +74,7 @@ class Plan:
     >>> plan.transform(x).indices
     array([77])
     >>> plan.algorithm
-    'exact'
+    'robust'
     """
 
     __slots__ = ("_arguments", "_native", "_norm", "_workers", "k", "n", "real")
@@ -141,6 +145,8 @@ class Plan:
         return self._native.algorithm
 
     @overload
+    def transform(self, x: Unknown, axis: int = -1) -> Any: ...
+    @overload
     def transform(self, x: One, axis: int = -1) -> SparseSpectrum: ...
     @overload
     def transform(self, x: Many, axis: int = -1) -> SparseSpectra: ...
@@ -166,8 +172,12 @@ class Plan:
     def _run(self, x: NDArray[Any], axis: int, norm: str | None, workers: int) -> Any:
         found = self._native.transform(x, axis, norm, workers)
         if x.ndim == 1:
-            return SparseSpectrum(self.n, *found, norm, self.real)
-        spectra = [SparseSpectrum(self.n, *one, norm, self.real) for one in found]
+            indices, values, run = found
+            return SparseSpectrum(self.n, indices, values, run, norm, self.real)
+        spectra = [
+            SparseSpectrum(self.n, indices, values, run, norm, self.real)
+            for indices, values, run in found
+        ]
         shape = list(x.shape)
         del shape[axis]
         return SparseSpectra._from_list(spectra, tuple(shape), axis % x.ndim, self)
@@ -268,6 +278,12 @@ def _transform(
 # fmt: off
 @overload
 def fft(
+    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> Any: ...
+@overload
+def fft(
     x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
@@ -331,6 +347,12 @@ def fft(
     return _transform(x, k, False, norm, axis, workers, seed, tol, snr, algorithm, device)
 
 
+@overload
+def rfft(
+    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> Any: ...
 @overload
 def rfft(
     x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,

@@ -107,13 +107,14 @@ def _picture(spectrum: SparseSpectrum) -> str:
         for x, label, anchor in ends
     )
     return (
-        f'<svg viewBox="-4 0 {width + 8:.0f} {height:.0f}" width="{width + 8:.0f}" '
+        f'<svg viewBox="-44 0 {width + 48:.0f} {height:.0f}" width="{width + 48:.0f}" '
         f'style="max-width:100%" role="img" '
         f'aria-label="{spectrum.size} coefficients over frequency, {-floor:.0f} dB high">'
         f'<path d="{stems}" stroke="#1f77b4" stroke-width="1.5" fill="none"/>'
         f'<path d="M0 {base:.0f}H{width:.0f}" stroke="currentColor" stroke-width="0.5"/>'
         f'<g font-family="sans-serif" font-size="10" fill="currentColor">'
-        f'<text x="0" y="10">0 dB</text><text x="0" y="{base - 3:.0f}">{floor:.0f} dB</text>'
+        f'<text x="-6" y="12" text-anchor="end">0 dB</text>'
+        f'<text x="-6" y="{base:.0f}" text-anchor="end">{floor:.0f} dB</text>'
         f"{text}</g></svg>"
     )
 

@@ -47,7 +47,8 @@ def _map(x: Any, axis: int, real: bool, arguments: dict[str, Any]) -> Any:
     # A plan says at once what is wrong with the arguments.
     planned = {k: v for k, v in arguments.items() if k not in ("workers", "device")}
     _fft.Plan(x.shape[axis], real=real, **planned)
-    return x.map_blocks(
+    array: Any = x
+    return array.map_blocks(
         _transform,
         axis=axis,
         real=real,
