@@ -11,7 +11,7 @@ use crate::Error;
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
-use crate::stages::locate::ladder;
+use crate::stages::ladder::ladder;
 use crate::stages::number::smooth_divisors;
 use crate::stages::window;
 

@@ -8,11 +8,12 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
+use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::samples::{Line, progression};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::locate::{Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -73,8 +74,16 @@ impl Reach {
 }
 
 impl Hash {
-    /// A hash without measurements.
-    pub(crate) fn new(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
+    /// A hash without measurements, with buffers of earlier ones.
+    pub(crate) fn new(run: &mut Run<'_>, fft: Arc<BucketFft>, kind: Kind) -> Self {
+        let mut hash = Hash::unmeasured(run.plan.problem.n, fft, kind);
+        (hash.offsets, hash.energy) = run.workspace.shells.pop().unwrap_or_default();
+        hash.offsets.clear();
+        hash
+    }
+
+    /// A hash without measurements or buffers.
+    pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
         Hash {
             n,
             buckets: fft.size(),
@@ -160,7 +169,8 @@ impl Hash {
             }
             Kind::Window { kaiser, .. } => {
                 let mut folded = run.workspace.take(size);
-                crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                let peak = crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
                 self.fft.process(&folded, &mut self.measured[at..], &mut scratch);
                 run.clock.lap(Stage::BucketFft);
@@ -208,7 +218,7 @@ impl Hash {
     /// The comb with a multiple of the bins, reading only what this one has not read.
     pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
         let factor = fft.size() / self.buckets;
-        let mut finer = Hash::new(self.n, fft, Kind::Comb);
+        let mut finer = Hash::new(run, fft, Kind::Comb);
         for (j, &d) in self.offsets.iter().enumerate() {
             let mut lines = run.workspace.take(finer.buckets);
             let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
@@ -239,11 +249,12 @@ impl Hash {
         for buffer in [self.raw, self.measured, self.residual] {
             run.workspace.give(buffer);
         }
+        run.workspace.shells.push((self.offsets, self.energy));
     }
 
     /// The bins that f reaches.
     pub(crate) fn reach(&self, f: u64) -> Reach {
-        self.reach_wide::<false>(f)
+        reach_of(self, f)
     }
 
     /// As [`reach`](Hash::reach), inside a vectorised loop.
@@ -257,47 +268,28 @@ impl Hash {
             Kind::Window { permutation, kaiser } => {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
-                let offsets = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
-                let size = self.buckets as i64;
-                let wrap = |b: i64| {
-                    let b = if b < 0 { b + size } else { b };
-                    if b >= size { (b % size) as u32 } else { b as u32 }
-                };
-                let bins = [0, 1, 2, 3].map(|i| wrap(first as i64 + i));
-                Reach { bins, gains: kaiser.response::<FMA>(offsets).0, count: REACH }
+                let away = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
+                reach_at(first, kaiser.response::<FMA>(away), self.buckets)
             }
         }
     }
 
-    /// Copies the lanes of one bin: of the residual if peeling has begun.
+    /// The lanes of one bin: of the residual if peeling has begun.
     #[inline]
-    pub(crate) fn lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
+    pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
         let from = if self.residual.is_empty() { &self.measured } else { &self.residual };
-        self.copy_lines(from, b, out)
+        Lanes { data: &from[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
-    /// Copies the measured lanes of one bin.
-    pub(crate) fn measured_lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
-        self.copy_lines(&self.measured, b, out)
-    }
-
+    /// The measured lanes of one bin.
     #[inline]
-    fn copy_lines(&self, from: &[Line], b: usize, out: &mut [Line; MAX_LINES]) -> usize {
-        let lines = self.offsets.len();
-        for (j, out) in out[..lines].iter_mut().enumerate() {
-            *out = from[j * self.buckets + b];
-        }
-        lines
+    pub(crate) fn measured_lanes_of(&self, b: usize) -> Lanes<'_> {
+        Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
     /// Energy of one measured bin.
     pub(crate) fn measured_energy(&self, b: usize) -> f64 {
         self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
-    }
-
-    /// The lanes view of copied lines.
-    pub(crate) fn lanes_of<'a>(&'a self, lines: &'a [Line]) -> Lanes<'a> {
-        Lanes { lines, offsets: &self.offsets[..lines.len()] }
     }
 
     /// Starts peeling: the residual becomes the measured bins.
@@ -323,6 +315,28 @@ impl Hash {
     }
 }
 
+dispatch! {
+    fn reach_of(hash: &Hash, f: u64) -> Reach = reach_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn reach_body<const FMA: bool>(hash: &Hash, f: u64) -> Reach {
+    hash.reach_wide::<FMA>(f)
+}
+
+/// The bins from `first` on, with these gains.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn reach_at(first: f64, gains: F4, buckets: usize) -> Reach {
+    let size = buckets as i64;
+    let wrap = |b: i64| {
+        let b = if b < 0 { b + size } else { b };
+        if b >= size { (b % size) as u32 } else { b as u32 }
+    };
+    let first = first as i64;
+    let bins = [wrap(first), wrap(first + 1), wrap(first + 2), wrap(first + 3)];
+    Reach { bins, gains: gains.0, count: REACH }
+}
+
 /// Multiplies every lane by a real factor.
 fn scale(lines: &mut [Line], factor: f64) {
     for line in lines {
@@ -334,7 +348,7 @@ fn scale(lines: &mut [Line], factor: f64) {
 }
 
 /// The four lanes a·e^{2πi f(d+τ)/n} of one tone.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 pub(crate) fn tone(unity: Unity, f: u64, z: Complex<f64>, a: Complex<f64>, d: u64) -> Line {
     let mut v = if d == 0 { a } else { a * unity.power(f, d) };
     let mut line = Line::ZERO;
