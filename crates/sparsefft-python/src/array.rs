@@ -4,7 +4,7 @@ use numpy::npyffi::_PyArray_GET_ITEM_DATA;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use sparsefft::{Complex, Samples, Scalar, indexed};
+use sparsefft::{Complex, Samples, Scalar, Strided, indexed};
 
 /// A number type of NumPy.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -109,8 +109,8 @@ struct View {
 }
 
 // SAFETY: the memory is only read. Python code may write to an array while a transform reads it,
-// as with any array function that releases the interpreter lock: every read is one load of plain
-// numbers, so the answer may mix old and new samples, and nothing else can happen.
+// as with any array function that releases the interpreter lock: a sample is loaded once and used
+// as a number, so the answer may mix old and new samples, and nothing else can happen.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
@@ -129,6 +129,18 @@ impl View {
 
 /// As [`Element::signal`], for one type.
 unsafe fn signal<T: Swap>(view: View, n: usize, swapped: bool) -> Box<dyn Samples> {
+    let size = size_of::<T>() as isize;
+    let first = view.base.cast::<T>();
+    if !swapped && view.stride > 0 && view.stride % size == 0 && first.is_aligned() {
+        // The library's own sources, which fetch ahead.
+        let step = (view.stride / size) as usize;
+        // SAFETY: the elements between are memory of the same array, and any bits are a number.
+        let data: &'static [T] = unsafe { std::slice::from_raw_parts(first, (n - 1) * step + 1) };
+        match Strided::new(data, 0, step) {
+            Ok(strided) if step > 1 => return Box::new(strided),
+            _ => return Box::new(data),
+        }
+    }
     // SAFETY: `indexed` calls with indices below n only, which the caller promised to be readable.
     let plain = move |i| unsafe { view.at::<T>(i) }.complex();
     // SAFETY: as above.

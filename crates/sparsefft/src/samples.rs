@@ -549,7 +549,7 @@ where
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        lines_from(self.n, start, step, out, |i| (self.at)(i as u64));
+        lines_from(self.n, start, step, out, |i| (self.at)(i as u64), |_| {});
         Ok(())
     }
     fn read_progression(
