@@ -92,7 +92,7 @@ def test_repr(spectrum):
     lines = repr(spectrum).splitlines()
     assert lines[0] == "SparseSpectrum: 3 coefficients of n = 16384, certified"
     assert lines[1].split() == ["index", "cycles/sample", "|X|/n", "phase"]
-    assert lines[2].split() == ["3", "+0.000183105", "1", "+0.0000"] or lines[2].split()[0] == "3"
+    assert lines[2].split() == ["3", "+0.000183105", "1", "+0.0000"]
     assert lines[3].split()[0] == "700"
     assert "samples read" in lines[-1]
     assert "'exact'" in lines[-1]

@@ -18,7 +18,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    m.add("has_cuda", cfg!(feature = "cuda"))?;
     m.add_class::<plan::Plan>()?;
     m.add_class::<plan::Run>()?;
     m.add_function(wrap_pyfunction!(plan::synthesize, m)?)?;

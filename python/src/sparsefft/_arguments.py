@@ -9,8 +9,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
-
 # DLPack's numbers of the kinds of memory that a CPU can read: its own, and pinned.
 _HOST = (1, 3)
 
@@ -39,7 +37,7 @@ def host_array(x: Any, device: str) -> NDArray[Any]:
     if device != "auto" and device != "cpu":
         if device != "cuda":
             raise ValueError(f"device = {device!r}: it must be 'auto', 'cpu' or 'cuda'")
-        no_cuda("device='cuda'")
+        no_cuda("device='cuda' was asked for")
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "__cuda_array_interface__"):
@@ -56,8 +54,7 @@ def host_array(x: Any, device: str) -> NDArray[Any]:
 
 def no_cuda(what: str) -> NoReturn:
     """Says what to do about an array that only a GPU can read."""
-    build = "" if _native.has_cuda else " (or build it with `maturin build --features cuda`)"
     raise RuntimeError(
-        f"{what}, but this build of sparsefft has no sparse CUDA backend{build}; copy the array "
-        "to the host, with x.get() for CuPy or x.cpu() for PyTorch, and use device='cpu'"
+        f"{what}, but this build of sparsefft has no sparse CUDA backend; copy the array to the "
+        "host, with x.get() for CuPy or x.cpu() for PyTorch, and use device='cpu'"
     )

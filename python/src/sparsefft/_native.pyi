@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 _Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.complexfloating[Any, Any]], Run]
 
 __version__: str
-has_cuda: bool
 
 class Run:
     def certificate(self) -> dict[str, Any]: ...

@@ -57,7 +57,8 @@ def rows(spectrum: SparseSpectrum) -> list[tuple[str, str, str, str]]:
             str(spectrum.indices[i]),
             f"{freqs[i]:+.9f}",
             f"{sizes[i]:.6g}",
-            f"{phases[i]:+.4f}",
+            # Adding zero turns -0.0 into 0.0.
+            f"{phases[i].round(4) + 0.0:+.4f}",
         )
         for i in order
     ]
