@@ -498,16 +498,33 @@ fn comb_singles_body<const FMA: bool>(
     list: &[u32],
     out: &mut Vec<Singles>,
 ) {
+    // Without noise there is one line, and then everything stays in registers.
+    match offsets.len() {
+        1 => singles_of::<FMA, 1>(unity, bins, size, offsets, list, out),
+        2..=4 => singles_of::<FMA, 4>(unity, bins, size, offsets, list, out),
+        _ => singles_of::<FMA, MAX_LINES>(unity, bins, size, offsets, list, out),
+    }
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn singles_of<const FMA: bool, const MOST: usize>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    out: &mut Vec<Singles>,
+) {
     out.clear();
     let n = unity.order();
     let (length, modulus) = (F4::splat(n as f64), F4::splat(size as f64));
     let inverse_length = F4::splat(1.0 / n as f64);
     let inverse_modulus = F4::splat(1.0 / size as f64);
     let zero = F4::splat(0.0);
-    let lines = offsets.len().min(MAX_LINES);
+    let lines = offsets.len().min(MOST);
     let scale = F4::splat(0.25 / lines as f64);
-    let mut four = [[(zero, zero); 4]; MAX_LINES];
-    let mut roots = [(zero, zero); MAX_LINES];
+    let mut four = [[(zero, zero); 4]; MOST];
+    let mut roots = [(zero, zero); MOST];
     for chunk in list.chunks(4) {
         // Element i of every F4 belongs to bin i of the chunk.
         let pick = [0, 1, 2, 3].map(|i: usize| chunk[i.min(chunk.len() - 1)] as usize);
