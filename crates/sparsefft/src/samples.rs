@@ -61,6 +61,12 @@ pub trait Samples: Sync {
         false
     }
 
+    /// The step between neighbouring values that a sample can take: 1 for integers, 0 where it is
+    /// too small to matter. What rounding to such steps leaves is not taken for signal.
+    fn resolution(&self) -> f64 {
+        0.0
+    }
+
     /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
     /// slices have the same length.
     ///
@@ -146,14 +152,17 @@ pub trait Samples: Sync {
 pub trait Scalar: Copy + Send + Sync {
     /// Whether the imaginary part is zero by type.
     const REAL: bool;
+    /// Step between neighbouring values, or 0; see [`Samples::resolution`].
+    const STEP: f64;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
 }
 
 macro_rules! scalars {
-    ($($t:ty),*) => {$(
+    ($step:literal: $($t:ty),*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
+            const STEP: f64 = $step;
             #[inline]
             fn complex(self) -> Complex<f64> {
                 Complex::new(self as f64, 0.0)
@@ -161,6 +170,7 @@ macro_rules! scalars {
         }
         impl Scalar for Complex<$t> {
             const REAL: bool = false;
+            const STEP: f64 = $step;
             #[inline]
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
@@ -168,7 +178,8 @@ macro_rules! scalars {
         }
     )*};
 }
-scalars!(f32, f64, i8, u8, i16, u16, i32, u32, i64, u64);
+scalars!(0.0: f32, f64);
+scalars!(1.0: i8, u8, i16, u16, i32, u32, i64, u64);
 
 /// Lines that are asked for ahead of the one being read: enough for the misses of a core that
 /// waits for memory to overlap.
@@ -268,6 +279,9 @@ impl<T: Scalar> Samples for [T] {
     fn is_real(&self) -> bool {
         T::REAL
     }
+    fn resolution(&self) -> f64 {
+        T::STEP
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self[i as usize].complex();
@@ -302,6 +316,7 @@ macro_rules! forward_samples {
     ($self:ident => $inner:expr) => {
         fn len(&$self) -> u64 { Samples::len($inner) }
         fn is_real(&$self) -> bool { Samples::is_real($inner) }
+        fn resolution(&$self) -> f64 { Samples::resolution($inner) }
         fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read($inner, indices, out)
         }
@@ -365,6 +380,9 @@ impl<T: Scalar> Samples for Strided<'_, T> {
     fn is_real(&self) -> bool {
         T::REAL
     }
+    fn resolution(&self) -> f64 {
+        T::STEP
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self.data[i as usize * self.stride].complex();
@@ -422,6 +440,9 @@ impl<T: Scalar> Iq<'_, T> {
 impl<T: Scalar> Samples for Iq<'_, T> {
     fn len(&self) -> u64 {
         self.data.len() as u64 / 2
+    }
+    fn resolution(&self) -> f64 {
+        T::STEP
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {

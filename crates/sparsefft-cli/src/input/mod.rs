@@ -233,6 +233,9 @@ impl Samples for Recording {
     fn is_real(&self) -> bool {
         !self.layout.complex
     }
+    fn resolution(&self) -> f64 {
+        if self.full_scale() > 1.0 { 1.0 } else { 0.0 }
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         match &self.scattered {
             Some(file) => file.read(indices, out),
