@@ -1,6 +1,7 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
 mod bench;
+mod fuzz;
 mod kernels;
 mod promise;
 mod shell;
@@ -31,6 +32,11 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
         run: bench::run,
+    },
+    Command {
+        name: "fuzz",
+        help: "[SECONDS]  the npy, WAV and SigMF readers on damaged files, with cargo-fuzz",
+        run: fuzz::run,
     },
     Command {
         name: "kernels",

@@ -27,6 +27,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         }
     };
     let browser = install_browser(&mut check);
+    install_fftw();
     for component in ["fmt", "clippy"] {
         if !works("cargo", &[component, "--version"]) {
             let package = if component == "fmt" { "rustfmt" } else { component };
@@ -102,22 +103,41 @@ fn install_browser(check: &mut impl FnMut(&str, Outcome)) -> Option<&'static str
     if let Some(name) = find() {
         return Some(name);
     }
-    if works("apt-get", &["--version"]) {
-        let sudo = !works("sh", &["-c", "test $(id -u) = 0"]);
-        for words in [&["update"][..], &["install", "-y", "--no-install-recommends", "chromium"]] {
-            let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
-            if sudo {
-                command.args(["-n", "apt-get"]);
-            }
-            tee(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"));
-        }
-    }
+    apt_install(&["chromium"]);
     let found = find();
     if found.is_none() {
         let output = "install chromium by hand".to_owned();
         check("installing chromium", Outcome { success: false, output });
     }
     found
+}
+
+/// FFTW judges the dense FFT; without it that test is skipped.
+fn install_fftw() {
+    let there = || works("sh", &["-c", "PATH=$PATH:/sbin ldconfig -p | grep -q 'libfftw3.so.3'"]);
+    if !there() {
+        apt_install(&["libfftw3-double3"]);
+        if !there() {
+            eprintln!("xtask test: SKIPPED: FFTW is not installed, nothing is compared with it");
+        }
+    }
+}
+
+/// Installs packages where the distribution is Debian or alike; whether it worked is for the
+/// caller to see.
+fn apt_install(packages: &[&str]) {
+    if !works("apt-get", &["--version"]) {
+        return;
+    }
+    let sudo = !works("sh", &["-c", "test $(id -u) = 0"]);
+    let install = [&["install", "-y", "--no-install-recommends"], packages].concat();
+    for words in [&["update"][..], &install] {
+        let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
+        if sudo {
+            command.args(["-n", "apt-get"]);
+        }
+        tee(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
 }
 
 /// Adds up the summaries of `cargo test` and of `cargo nextest`.

@@ -1,9 +1,11 @@
 //! The dense FFT against its references: the naive DFT, an iterative radix-2 transform, sums in
-//! double-double arithmetic, and RustFFT. Bound everywhere: relative L2 error ≤ 3 ε √log2 n.
+//! double-double arithmetic, RustFFT, FFTW, and closed forms. Bound everywhere: relative L2 error
+//! ≤ 3 ε √log2 n.
 
 use sparsefft::dense::{Direction, Fft, Real, RealFft, Threads, Workspace, top_k};
 use sparsefft::{Complex, Error, Norm};
 use std::f64::consts::TAU;
+use testkit::fftw::{Effort, Fftw};
 use testkit::oracle;
 
 /// Readable, slow, and obviously right.
@@ -227,6 +229,45 @@ fn long_lengths_of_every_kind_agree_with_rustfft() {
         let expected = oracle::dense(&x);
         conform::<f64>(&x, &expected);
         conform::<f32>(&x, &expected);
+    }
+}
+
+#[test]
+fn lengths_of_every_kind_agree_with_fftw() {
+    for n in [2usize, 60, 1009, 1 << 12, 100_000, 1 << 17, 1 << 18, 1 << 20, 1_048_583] {
+        let x = noise(n, n as u64);
+        let mut expected = x.clone();
+        let Some(fftw) = Fftw::new(&mut expected, Effort::Estimate) else {
+            println!("skipped: FFTW is not installed (Debian: libfftw3-double3)");
+            assert!(std::env::var_os("SPARSEFFT_REQUIRE_FFTW").is_none(), "FFTW is required");
+            return;
+        };
+        expected.copy_from_slice(&x);
+        fftw.run(&mut expected);
+        conform::<f64>(&x, &expected);
+        conform::<f32>(&x, &expected);
+    }
+}
+
+/// Every single coefficient, not only their mean, is as close as the norm allows: with a chirp
+/// all coefficients have one size, and their real and imaginary parts every size below it.
+/// `examples/dense_bench.rs` does the same at 2^26 (`26 26 accuracy`).
+#[test]
+fn no_small_part_of_a_long_transform_is_far_off() {
+    let n = 1u64 << 22;
+    // A constant turn keeps the parts away from exact zeros, which have no relative error.
+    let turn = Complex::cis(0.3);
+    let mut x: Vec<_> = (0..n).map(|t| turn * oracle::chirp(t, n)).collect();
+    Fft::new(n).unwrap().forward(&mut x).unwrap();
+    let size = (n as f64).sqrt();
+    for (f, got) in x.iter().enumerate() {
+        let exact = turn * oracle::chirp_transform(f as u64, n);
+        let off = (got - exact).norm();
+        assert!(off <= bound::<f64>(n as usize) * size, "X[{f}] is off by {:e}", off / size);
+        for (got, exact) in [(got.re, exact.re), (got.im, exact.im)] {
+            let relative = (got - exact).abs() / exact.abs();
+            assert!(relative < 1e-6, "a part of X[{f}] is {got} instead of {exact}");
+        }
     }
 }
 

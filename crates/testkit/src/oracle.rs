@@ -119,16 +119,23 @@ pub fn closed_forms(n: u64) -> Vec<Closed> {
         },
     ];
     if n.is_multiple_of(2) {
-        // Gauss: the chirp e^{iπt²/n} transforms into its own conjugate.
         forms.push(Closed {
             name: "chirp",
-            signal: collect(&|t| root(t as u128 * t as u128, 2 * n)),
-            spectrum: collect(&|f| {
-                (n as f64).sqrt() * C64::cis(PI / 4.0) * root(f as u128 * f as u128, 2 * n).conj()
-            }),
+            signal: collect(&|t| chirp(t, n)),
+            spectrum: collect(&|f| chirp_transform(f, n)),
         });
     }
     forms
+}
+
+/// e^{iπt²/n}, n even: all samples of one size, and so are all coefficients.
+pub fn chirp(t: u64, n: u64) -> C64 {
+    root(t as u128 * t as u128, 2 * n)
+}
+
+/// Coefficient f of the [`chirp`]: its own conjugate, turned and scaled (Gauss).
+pub fn chirp_transform(f: u64, n: u64) -> C64 {
+    (n as f64).sqrt() * C64::cis(PI / 4.0) * chirp(f, n).conj()
 }
 
 /// Transform of e^{2πi νt/n} for any real ν: the Dirichlet kernel.
