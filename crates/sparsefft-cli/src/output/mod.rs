@@ -104,7 +104,12 @@ impl Style {
         let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
         let colour = std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb;
-        let width = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok()).unwrap_or(80);
+        let asked = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok());
+        let seen = || {
+            terminal_size::terminal_size_of(std::io::stdout())
+                .map(|(width, _)| usize::from(width.0))
+        };
+        let width = asked.or_else(seen).unwrap_or(80);
         Style { colour, width: usize::clamp(width, 40, 200) }
     }
 
