@@ -13,6 +13,7 @@ use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
 use crate::spectrum::{Peak, Report, Spectrum};
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::Singles;
 use crate::stages::window::Kaiser;
@@ -111,8 +112,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub struct Workspace {
     pub(crate) vote: algorithms::vote::Buffers,
     pub(crate) engine: algorithms::peeling::Buffers,
-    /// Offsets and energies of hashes.
-    pub(crate) shells: Vec<(Vec<u64>, Vec<f64>)>,
+    /// Buffers of hashes.
+    pub(crate) shells: Vec<Shell>,
     spare: Vec<Vec<Line>>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
@@ -125,8 +126,9 @@ pub struct Workspace {
 impl Workspace {
     /// A buffer of this length with any content.
     pub(crate) fn take(&mut self, len: usize) -> Vec<Line> {
-        let fits = self.spare.iter().position(|b| b.capacity() >= len);
-        let mut buffer = match fits {
+        // The smallest that fits, so that large ones are there when they are needed.
+        let fits = (0..self.spare.len()).filter(|&i| self.spare[i].capacity() >= len);
+        let mut buffer = match fits.min_by_key(|&i| self.spare[i].capacity()) {
             Some(i) => self.spare.swap_remove(i),
             None => self.spare.pop().unwrap_or_default(),
         };

@@ -21,9 +21,9 @@ fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) ->
     for (i, line) in y.iter().enumerate() {
         let g = taps[h.abs_diff(i)];
         let bucket = &mut buckets[at];
-        for tau in 0..4 {
+        for (tau, peak) in peak.iter_mut().enumerate() {
             let power = fma::<FMA>(line.re[tau], line.re[tau], line.im[tau] * line.im[tau]);
-            peak[tau] = if power > peak[tau] { power } else { peak[tau] };
+            *peak = if power > *peak { power } else { *peak };
             bucket.re[tau] = fma::<FMA>(g, line.re[tau], bucket.re[tau]);
             bucket.im[tau] = fma::<FMA>(g, line.im[tau], bucket.im[tau]);
         }

@@ -57,7 +57,8 @@ fn subtract<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient, rea
     for j in 0..hash.offsets.len() {
         let line = tone(unity, c.f, c.z, c.a, hash.offsets[j]);
         for (b, gain) in reach.iter() {
-            subtract_line::<FMA>(&mut hash.residual[j * hash.buckets + b], &line, gain);
+            let at = j * hash.buckets + b;
+            subtract_line::<FMA>(&mut hash.residual[at], &line, gain);
         }
     }
 }

@@ -202,7 +202,7 @@ impl Engine<'_, '_> {
         let stream = VERIFY_STREAM + u64::from(self.attempt) - 1;
         let mut hash = window_hash(self.run, buckets, beta, stream);
         hash.measure(self.run, 0)?;
-        hash.begin_peeling(self.run);
+        hash.begin_peeling();
         self.peel_all(&mut hash);
         self.run.clock.lap(Stage::Peel);
         let mut limit = self.limit(&hash, hash.lanes());

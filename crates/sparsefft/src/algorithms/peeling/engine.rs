@@ -295,7 +295,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         if !placed {
             self.weak += 1;
         }
-        hash.begin_peeling(self.run);
+        hash.begin_peeling();
         self.windows.push(hash);
         self.known.link(None);
         if self.weak == 0 {

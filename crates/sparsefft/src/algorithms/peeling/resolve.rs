@@ -141,7 +141,7 @@ impl Engine<'_, '_> {
                 self.blind = true;
                 return Ok(());
             }
-            hash.begin_peeling(self.run);
+            hash.begin_peeling();
             self.peel_all(&mut hash);
             let mut active = std::mem::take(&mut self.scratch.active);
             self.active(&hash, &mut active);
@@ -150,7 +150,7 @@ impl Engine<'_, '_> {
             let lines = hash.offsets.len();
             let least = self.least;
             if self.climb(&mut hash, unit, &active)? && hash.offsets.len() > lines {
-                hash.begin_peeling(self.run);
+                hash.begin_peeling();
                 self.peel_all(&mut hash);
             }
             self.scratch.active = active;
@@ -365,7 +365,7 @@ impl Engine<'_, '_> {
                 // Peeling accumulates rounding; the measurements have none.
                 let mut windows = std::mem::take(&mut self.windows);
                 for hash in &mut windows {
-                    hash.begin_peeling(self.run);
+                    hash.begin_peeling();
                     self.peel_all(hash);
                 }
                 self.windows = windows;
