@@ -22,7 +22,8 @@ pub use json::{Peaks, Plan as PlanJson};
 pub use npz::npz;
 pub use table::{header, stages, table};
 
-use sparsefft::{Peak, Spectrum};
+use crate::input::Recording;
+use sparsefft::{Peak, Samples, Spectrum};
 use std::io::{IsTerminal, Write};
 
 /// A spectrum and what the recording tells about its axes.
@@ -39,7 +40,18 @@ pub struct View<'a> {
     pub full_scale: f64,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The answer for a recording.
+    pub fn new(spectrum: &'a Spectrum, recording: &Recording) -> Self {
+        View {
+            spectrum,
+            rate: recording.rate,
+            center: recording.center,
+            real: recording.is_real(),
+            full_scale: recording.full_scale(),
+        }
+    }
+
     /// Frequency of a peak: in Hz if the rate is known, else in cycles per sample.
     pub fn frequency(&self, peak: &Peak) -> f64 {
         self.axis(peak.frequency(self.spectrum.n()))
