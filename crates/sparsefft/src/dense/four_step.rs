@@ -18,7 +18,6 @@ use super::scalar::{Real, narrow};
 use super::threads::{Shared, Threads, for_each};
 use super::transpose::{Far, Strided, transpose};
 use num_complex::Complex;
-use rustfft::num_traits::One;
 use rustfft::{Fft, FftDirection};
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,38 +42,24 @@ pub(crate) struct FourStep<T: Real> {
     columns: Arc<dyn Fft<T>>,
     rows: Arc<dyn Fft<T>>,
     roots: Roots,
-    /// Twiddle factors of column w of a tile over those of its first column.
-    steps: Vec<Complex<T>>,
     direction: FftDirection,
 }
 
 impl<T: Real> FourStep<T> {
     pub(crate) fn new(n1: usize, n2: usize, direction: FftDirection) -> Self {
-        let mut four = FourStep {
+        FourStep {
             n1,
             n2,
             columns: T::kernel(n1, direction),
             rows: T::kernel(n2, direction),
             roots: Roots::new((n1 * n2) as u64),
-            steps: Vec::new(),
             direction,
-        };
-        let twiddles = four.twiddles_len();
-        let mut steps = vec![Complex::default(); Self::width(n1).min(n2) * twiddles];
-        for (w, step) in steps.chunks_exact_mut(twiddles).enumerate() {
-            four.twiddles(w, T::one(), step);
         }
-        four.steps = steps;
-        four
     }
 
     /// Length of the fine twiddle table of one column, about √n1; the coarse one has n1/fine.
     fn fine(&self) -> usize {
         1 << self.n1.ilog2().div_ceil(2)
-    }
-
-    fn twiddles_len(&self) -> usize {
-        self.fine() + self.n1.div_ceil(self.fine())
     }
 
     /// Columns or rows per tile: a whole number of cache lines, and a tile of at most 1 MiB where
@@ -96,7 +81,7 @@ impl<T: Real> FourStep<T> {
         let need = |len: usize, fft: &Arc<dyn Fft<T>>| {
             Self::width(len) * (len + PAD) + fft.get_inplace_scratch_len()
         };
-        let twiddles = 2 * self.twiddles_len();
+        let twiddles = self.fine() + self.n1.div_ceil(self.fine());
         need(self.n1, &self.columns).max(need(self.n2, &self.rows)) + twiddles
     }
 
@@ -174,21 +159,17 @@ impl<T: Real> FourStep<T> {
         let (first, count) = (columns.start, columns.len());
         let stride = n1 + PAD;
         let (tile, scratch) = tile.split_at_mut(count * stride);
-        let (base, scratch) = scratch.split_at_mut(self.twiddles_len());
-        let (turned, scratch) = scratch.split_at_mut(self.twiddles_len());
+        let (fine, scratch) = scratch.split_at_mut(self.fine());
+        let (coarse, scratch) = scratch.split_at_mut(n1.div_ceil(self.fine()));
         let scratch = &mut scratch[..self.columns.get_inplace_scratch_len()];
         // SAFETY: the source is the caller's; the tile has `count` rows of n1 values.
         unsafe {
             transpose(from, Strided { start: tile.as_mut_ptr(), stride }, n1, count, Far::Source);
         }
-        self.twiddles(first, scale, base);
-        let steps = self.steps.chunks_exact(self.twiddles_len());
-        for (row, step) in tile.chunks_exact_mut(stride).zip(steps) {
+        for (w, row) in tile.chunks_exact_mut(stride).enumerate() {
             let row = &mut row[..n1];
             self.columns.process_with_scratch(row, scratch);
-            turned.copy_from_slice(base);
-            T::rotate(turned, &[Complex::one()], step);
-            let (fine, coarse) = turned.split_at(self.fine());
+            self.twiddles(first + w, scale, fine, coarse);
             T::rotate(row, coarse, fine);
         }
         // SAFETY: as above, with the caller's n1·count places as the target.
@@ -198,14 +179,12 @@ impl<T: Real> FourStep<T> {
         }
     }
 
-    /// e^{∓2πi t2 k1/n}·scale for all k1 as a product: values for k1 below |fine|, then, with the
-    /// scale, for its multiples.
-    fn twiddles(&self, t2: usize, scale: T, out: &mut [Complex<T>]) {
+    /// e^{∓2πi t2 k1/n}·scale for all k1, as coarse\[k1 / |fine|\]·fine\[k1 % |fine|\].
+    fn twiddles(&self, t2: usize, scale: T, fine: &mut [Complex<T>], coarse: &mut [Complex<T>]) {
         let root = |k1: usize| {
             let w = self.roots.get(t2 as u64 * k1 as u64);
             if self.direction == FftDirection::Forward { w } else { w.conj() }
         };
-        let (fine, coarse) = out.split_at_mut(self.fine());
         for (a, c) in coarse.iter_mut().enumerate() {
             *c = narrow(root(a * fine.len()) * scale.wide());
         }
