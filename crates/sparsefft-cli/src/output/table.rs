@@ -35,8 +35,7 @@ pub fn stages(view: &View<'_>) -> String {
 
 fn percent(share: f64) -> String {
     if share >= 10.0 {
-        // 99.9 % is not all.
-        format!("{:.0} %", share.min(99.0))
+        format!("{share:.0} %")
     } else {
         // Two significant digits, however small.
         let digits = (1.0 - share.max(1e-9).log10().floor()).max(0.0) as usize;
