@@ -1,6 +1,7 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
 mod bench;
+mod fuzz;
 mod install_c;
 mod kernels;
 mod promise;
@@ -33,6 +34,11 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         help: "[--quick] [PART ...]  the experiment beside RustFFT, FFTW and oxifft; see crates/experiment",
         run: bench::run,
+    },
+    Command {
+        name: "fuzz",
+        help: "[SECONDS]  the npy, WAV and SigMF readers on damaged files, with cargo-fuzz",
+        run: fuzz::run,
     },
     Command {
         name: "install-c",

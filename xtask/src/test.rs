@@ -28,6 +28,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         }
     };
     let browser = install_browser(&mut check);
+    install_fftw();
     if let Err(output) = install_c_tools() {
         check("installing tools for C", Outcome { success: false, output });
     }
@@ -120,6 +121,17 @@ fn install_browser(check: &mut impl FnMut(&str, Outcome)) -> Option<&'static str
         check("installing chromium", Outcome { success: false, output });
     }
     found
+}
+
+/// FFTW judges the dense FFT; without it that test is skipped.
+fn install_fftw() {
+    let there = || works("sh", &["-c", "PATH=$PATH:/sbin ldconfig -p | grep -q 'libfftw3.so.3'"]);
+    if !there() {
+        apt_install(&["libfftw3-double3"]);
+        if !there() {
+            eprintln!("xtask test: SKIPPED: FFTW is not installed, nothing is compared with it");
+        }
+    }
 }
 
 /// What the tests of the C interface need, installed from the distribution if it is missing.
