@@ -138,8 +138,9 @@ impl Engine<'_, '_> {
             if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense(self.n).nanoseconds {
                 return Ok(());
             }
-            // A hash far larger than all before it: more bins of the comb would tell more.
-            if reads > 2.0 * (self.run.samples_read as f64).max(2048.0) {
+            // A hash far larger than the first: more bins there would tell more.
+            let first = self.comb.as_ref().or(self.windows.first()).map_or(0, |h| h.buckets);
+            if reads > 24.0 * first.max(64) as f64 {
                 return Ok(());
             }
             let stream = 1 + 20 * u64::from(self.attempt) + round as u64;
