@@ -153,7 +153,7 @@ pub trait Scalar: Copy + Send + Sync {
     /// Whether the imaginary part is zero by type.
     const REAL: bool;
     /// Step between neighbouring values, or 0; see [`Samples::resolution`].
-    const STEP: f64;
+    const STEP: f64 = 0.0;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
 }
