@@ -1,0 +1,227 @@
+//! The tables of the tones: found, false, error over the bound, samples, time, and the promise that
+//! no certified answer is wrong.
+//!
+//! ```text
+//! cargo run --release --example tones_promise -- [--trials N] [--n LOG2]... [--k K]... [--snr DB]...
+//!                                                [--seed S] [--told]
+//! ```
+//! SNR is that of the weakest tone; amplitudes are log-uniform over 20 dB. `--told` tells the plan
+//! the SNR; otherwise it knows nothing. Only the samples that are read are computed.
+
+use sparsefft::{Complex, Error, Noise, Plan, Problem, Samples, Tones};
+use std::f64::consts::TAU;
+use std::process::ExitCode;
+use testkit::rng::{Rng, hashed_gaussian};
+
+/// A signal of free tones, computed where it is read.
+struct Free {
+    n: u64,
+    /// Frequency in cycles per sample, amplitude.
+    tones: Vec<(f64, Complex<f64>)>,
+    sigma: f64,
+    seed: u64,
+}
+
+impl Free {
+    /// k tones at least `apart` bins from each other, amplitudes over 20 dB, the weakest at `snr` dB.
+    fn random(n: u64, k: usize, snr: Option<f64>, apart: f64, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut tones: Vec<(f64, Complex<f64>)> = Vec::new();
+        while tones.len() < k {
+            let nu = rng.uniform() - 0.5;
+            let near = |t: &(f64, Complex<f64>)| {
+                let d = t.0 - nu;
+                (d - d.round()).abs() * (n as f64) < apart
+            };
+            if tones.iter().any(near) {
+                continue;
+            }
+            let level = if tones.is_empty() { 0.0 } else { rng.uniform() };
+            tones.push((nu, rng.phasor() * 10f64.powf(level)));
+        }
+        let sigma = snr.map_or(0.0, |db| 10f64.powf(-db / 20.0));
+        Free { n, tones, sigma, seed }
+    }
+
+    fn at(&self, t: u64) -> Complex<f64> {
+        let mut v = Complex::ZERO;
+        for &(nu, a) in &self.tones {
+            let turns = nu * t as f64;
+            v += a * Complex::cis(TAU * (turns - turns.round()));
+        }
+        if self.sigma > 0.0 {
+            v += hashed_gaussian(self.seed, t) * self.sigma;
+        }
+        v
+    }
+}
+
+impl Samples for Free {
+    fn len(&self) -> u64 {
+        self.n
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, &t) in out.iter_mut().zip(indices) {
+            *o = self.at(t);
+        }
+        Ok(())
+    }
+}
+
+
+/// A row of the table.
+#[derive(Default)]
+struct Row {
+    trials: u64,
+    right: u64,
+    certified: u64,
+    wrong_certified: u64,
+    missed: u64,
+    extra: u64,
+    retried: u64,
+    f_square: f64,
+    f_max: f64,
+    bound_square: f64,
+    claimed: f64,
+    a_square: f64,
+    errors: u64,
+    samples: u64,
+    micros: Vec<f64>,
+    shape: String,
+}
+
+fn judge(signal: &Free, found: &Tones, row: &mut Row, complaints: &mut Vec<String>) {
+    let n = signal.n as f64;
+    let mut used = vec![false; found.tones().len()];
+    let mut missed = 0;
+    for &(nu, a) in &signal.tones {
+        let best = found.tones().iter().enumerate().filter(|(i, _)| !used[*i]).min_by(|x, y| {
+            let d = |t: &sparsefft::Tone| {
+                let d = t.frequency - nu;
+                (d - d.round()).abs()
+            };
+            d(x.1).total_cmp(&d(y.1))
+        });
+        let Some((i, tone)) = best else {
+            missed += 1;
+            continue;
+        };
+        let d = tone.frequency - nu;
+        let error = (d - d.round()) * n;
+        if error.abs() > 0.5 {
+            missed += 1;
+            continue;
+        }
+        used[i] = true;
+        row.f_square += error * error;
+        row.f_max = row.f_max.max(error.abs());
+        let read = (4 * found.report().bins * found.report().lines) as f64;
+        let snr = a.norm_sqr() / (signal.sigma * signal.sigma);
+        if signal.sigma > 0.0 {
+            row.bound_square += error * error * snr * read / 6.0 * TAU * TAU;
+            row.claimed += (error / tone.bin_std(signal.n)).powi(2);
+        }
+        row.a_square += (tone.magnitude() / a.norm() - 1.0).powi(2);
+        row.errors += 1;
+    }
+    let extra = used.iter().filter(|u| !**u).count() as u64;
+    let right = missed == 0 && extra == 0;
+    let certified = found.certificate().is_certified();
+    row.trials += 1;
+    row.right += u64::from(right);
+    row.certified += u64::from(certified);
+    row.missed += missed;
+    row.extra += extra;
+    row.retried += u64::from(found.certificate().attempts > 1);
+    row.samples += found.report().samples_read;
+    row.micros.push(found.report().elapsed.as_secs_f64() * 1e6);
+    let r = found.report();
+    row.shape = format!("{}/{}/{}", r.bins, r.lines, r.beta);
+    if certified && !right {
+        row.wrong_certified += 1;
+        complaints.push(format!("WRONG AND CERTIFIED: seed {} missed {missed} extra {extra}", signal.seed));
+    } else if !right || !certified {
+        complaints.push(format!(
+            "seed {}: missed {missed} extra {extra}: {}",
+            signal.seed,
+            found.certificate()
+        ));
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut trials, mut seed, mut told, mut verbose) = (20u64, 1u64, false, false);
+    let (mut ns, mut ks, mut snrs): (Vec<u32>, Vec<usize>, Vec<String>) = Default::default();
+    let mut args = std::env::args().skip(1);
+    while let Some(flag) = args.next() {
+        let mut value = || args.next().unwrap_or_default();
+        match flag.as_str() {
+            "--trials" => trials = value().parse().unwrap_or(20),
+            "--seed" => seed = value().parse().unwrap_or(1),
+            "--n" => ns.push(value().parse().unwrap_or(20)),
+            "--k" => ks.push(value().parse().unwrap_or(10)),
+            "--snr" => snrs.push(value()),
+            "--told" => told = true,
+            "--verbose" => verbose = true,
+            other => {
+                eprintln!("unknown argument {other}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if ns.is_empty() {
+        ns = vec![16, 20, 22, 24, 26];
+    }
+    if ks.is_empty() {
+        ks = vec![1, 10, 50, 200];
+    }
+    if snrs.is_empty() {
+        snrs = ["none", "40", "20", "0", "-10"].map(String::from).to_vec();
+    }
+    println!("| n | k | dB | B/L/beta | right = certified | missed, extra | f err rms / max (bins) | / CRB(read) | / claimed | amp err rms | samples | retried | us |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut broken = false;
+    for &log in &ns {
+        for &k in &ks {
+            for snr in &snrs {
+                let db: Option<f64> = snr.parse().ok();
+                let n = 1u64 << log;
+                let mut row = Row::default();
+                let mut complaints = Vec::new();
+                for trial in 0..trials {
+                    let signal = Free::random(n, k, db, 12.0, seed * 1_000_003 + trial);
+                    let mut problem = Problem::new(n);
+                    if told {
+                        problem = problem.noise(db.map_or(Noise::Exact, Noise::Snr));
+                    }
+                    let plan = match Plan::new(problem) {
+                        Ok(plan) => plan,
+                        Err(e) => {
+                            eprintln!("{e}");
+                            return ExitCode::FAILURE;
+                        }
+                    };
+                    match plan.tones(&signal) {
+                        Ok(found) => judge(&signal, &found, &mut row, &mut complaints),
+                        Err(e) => complaints.push(format!("failed: {e}")),
+                    }
+                }
+                row.micros.sort_by(f64::total_cmp);
+                let e = row.errors.max(1) as f64;
+                println!(
+                    "| 2^{log} | {k} | {snr} | {} | {} = {} of {} | {}, {} | {:.2e} / {:.2e} | {:.2} | {:.2} | {:.1e} | {} | {} | {:.0} |",
+                    row.shape, row.right, row.certified, row.trials, row.missed, row.extra,
+                    (row.f_square / e).sqrt(), row.f_max, (row.bound_square / e).sqrt(),
+                    (row.claimed / e).sqrt(),
+                    (row.a_square / e).sqrt(), row.samples / row.trials.max(1), row.retried,
+                    row.micros.get(row.micros.len() / 2).copied().unwrap_or(0.0),
+                );
+                broken |= row.wrong_certified > 0;
+                for c in complaints.iter().take(if verbose { 100 } else { 3 }) {
+                    eprintln!("  {c}");
+                }
+            }
+        }
+    }
+    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
