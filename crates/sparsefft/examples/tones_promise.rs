@@ -11,6 +11,8 @@
 use sparsefft::{Complex, Error, Noise, Plan, Problem, Samples, Tones};
 use std::f64::consts::TAU;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
 use testkit::rng::{Rng, hashed_gaussian};
 
 /// A signal of free tones, computed where it is read.
@@ -69,6 +71,47 @@ impl Samples for Free {
 }
 
 
+/// Samples that note what is read.
+struct Recorder<'a> {
+    inner: &'a Free,
+    read: Mutex<Vec<u64>>,
+}
+
+impl Samples for Recorder<'_> {
+    fn len(&self) -> u64 {
+        self.inner.n
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        self.read.lock().unwrap_or_else(|e| e.into_inner()).extend_from_slice(indices);
+        self.inner.read(indices, out)
+    }
+}
+
+/// Runs the plan on computed samples, then on the same samples stored, and returns the answer and
+/// the best of four warm times in microseconds. `store` has n places, of which only those that are
+/// read are ever touched.
+fn timed(plan: &Plan, signal: &Free, store: &mut [Complex<f64>]) -> Result<(Tones, f64), Error> {
+    let recorder = Recorder { inner: signal, read: Mutex::default() };
+    let found = plan.tones(&recorder)?;
+    let indices = recorder.read.into_inner().unwrap_or_else(|e| e.into_inner());
+    for &t in &indices {
+        store[t as usize] = signal.at(t);
+    }
+    let mut best = f64::INFINITY;
+    for _ in 0..4 {
+        let started = Instant::now();
+        let last = plan.tones(&*store)?;
+        if std::env::var_os("STAGES").is_some() {
+            eprintln!("{:?} {:?}", last.report().stages, last.report().elapsed);
+        }
+        best = best.min(started.elapsed().as_secs_f64() * 1e6);
+    }
+    for &t in &indices {
+        store[t as usize] = Complex::ZERO;
+    }
+    Ok((found, best))
+}
+
 /// A row of the table.
 #[derive(Default)]
 struct Row {
@@ -90,7 +133,7 @@ struct Row {
     shape: String,
 }
 
-fn judge(signal: &Free, found: &Tones, row: &mut Row, complaints: &mut Vec<String>) {
+fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &mut Vec<String>) {
     let n = signal.n as f64;
     let mut used = vec![false; found.tones().len()];
     let mut missed = 0;
@@ -118,6 +161,14 @@ fn judge(signal: &Free, found: &Tones, row: &mut Row, complaints: &mut Vec<Strin
         let read = (4 * found.report().bins * found.report().lines) as f64;
         let snr = a.norm_sqr() / (signal.sigma * signal.sigma);
         if signal.sigma > 0.0 {
+            if (error / tone.bin_std(signal.n)).abs() > 5.0 {
+                complaints.push(format!(
+                    "seed {}: tone at {nu} of {:.3} is off by {:.1} standard deviations",
+                    signal.seed,
+                    a.norm(),
+                    error / tone.bin_std(signal.n)
+                ));
+            }
             row.bound_square += error * error * snr * read / 6.0 * TAU * TAU;
             row.claimed += (error / tone.bin_std(signal.n)).powi(2);
         }
@@ -134,7 +185,7 @@ fn judge(signal: &Free, found: &Tones, row: &mut Row, complaints: &mut Vec<Strin
     row.extra += extra;
     row.retried += u64::from(found.certificate().attempts > 1);
     row.samples += found.report().samples_read;
-    row.micros.push(found.report().elapsed.as_secs_f64() * 1e6);
+    row.micros.push(micros);
     let r = found.report();
     row.shape = format!("{}/{}/{}", r.bins, r.lines, r.beta);
     if certified && !right {
@@ -182,6 +233,7 @@ fn main() -> ExitCode {
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut broken = false;
     for &log in &ns {
+        let mut store = vec![Complex::ZERO; 1 << log];
         for &k in &ks {
             for snr in &snrs {
                 let db: Option<f64> = snr.parse().ok();
@@ -201,8 +253,10 @@ fn main() -> ExitCode {
                             return ExitCode::FAILURE;
                         }
                     };
-                    match plan.tones(&signal) {
-                        Ok(found) => judge(&signal, &found, &mut row, &mut complaints),
+                    match timed(&plan, &signal, &mut store) {
+                        Ok((found, micros)) => {
+                            judge(&signal, &found, micros, &mut row, &mut complaints);
+                        }
                         Err(e) => complaints.push(format!("failed: {e}")),
                     }
                 }

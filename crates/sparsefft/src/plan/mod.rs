@@ -98,6 +98,8 @@ pub struct Workspace {
     pub(crate) singles: Vec<Singles>,
     /// Lists of bins.
     pub(crate) lists: [Vec<u32>; 2],
+    /// Normal deviates of small probabilities: (p, z).
+    tails: Vec<(f64, f64)>,
 }
 
 impl Workspace {
@@ -110,6 +112,16 @@ impl Workspace {
         };
         buffer.resize(len, Line::ZERO);
         buffer
+    }
+
+    /// z with 1 - Φ(z) = p, remembered.
+    pub(crate) fn tail(&mut self, p: f64) -> f64 {
+        if let Some((_, z)) = self.tails.iter().find(|(known, _)| *known == p) {
+            return *z;
+        }
+        let z = crate::stages::certify::upper_quantile(p);
+        self.tails.push((p, z));
+        z
     }
 
     /// Takes a buffer back.

@@ -26,28 +26,37 @@ use crate::algorithms::Run;
 use crate::certificate::{Certificate, Verdict};
 use crate::problem::Noise;
 use crate::stages::Stage;
-use crate::stages::certify::{floor as quantile_floor, upper_quantile};
+use crate::stages::certify::threshold;
 use crate::tones::{Accuracy, Band, Cluster, Drift, Tone as PublicTone};
 use crate::{Complex, Error};
 use certify::{RESOLVED, Standing, confirm, verify};
 use comb::{Comb, Geometry, Tone, turn};
 use extras::Stretch;
 use locate::{Limits, decode};
-use refine::{Floor, bend, fit_group, fit_one, groups, variances};
+use refine::{Floor, bend, fit_group, fit_one, groups, joint_variances, variances};
 use window::BETAS;
 
+/// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
+/// deviate.
+const CROWD: (f64, f64) = (0.15, -1.036_433_389_493_789_8);
+/// The same once most tones are peeled.
+const PEELED: (f64, f64) = (0.35, -0.385_320_466_407_567_7);
 /// Fewest bins of a comb.
 const FEWEST: usize = 64;
 /// Share of active bins above which a comb is too small.
-const CROWDED: f64 = 0.5;
+const CROWDED: f64 = 0.4;
 /// Rounds of locating and refining on one comb.
 const ROUNDS: usize = 6;
+/// Passes over tones whose neighbours have moved.
+const PASSES: usize = 5;
+/// Square of a move, in units of the noise power, below which neighbours need not be told.
+const MOVED: f64 = 0.2;
 /// Strides that are tried beside the first.
 const STRIDES: u64 = 5;
 /// Noise is the limit where its power exceeds that of leakage by this factor.
 const NOISY: f64 = 30.0;
 /// Where a window leaks more than this share of the noise power, a tighter one is taken.
-const TIGHT: f64 = 100.0;
+const TIGHT: f64 = 400.0;
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
 /// not miss.
 const UNASKED_SNR: f64 = -10.0;
@@ -84,7 +93,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
     let mut attempts = 1;
     let mut best: Option<Box<Found>> = None;
     loop {
-        match Engine::new(run, bins).attempt()? {
+        match Engine::new(run, bins, most).attempt()? {
             Outcome::Done(mut found) => {
                 found.certificate.attempts = attempts;
                 return Ok(*found);
@@ -174,6 +183,8 @@ fn empty(bins: usize, reason: String) -> Found {
 struct Engine<'r, 'a> {
     run: &'r mut Run<'a>,
     bins: usize,
+    /// Most bins that could be had.
+    most: usize,
     /// Standard deviations at which noise counts as a tone.
     z: f64,
     tones: Vec<Tone>,
@@ -187,12 +198,13 @@ struct Engine<'r, 'a> {
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    fn new(run: &'r mut Run<'a>, bins: usize) -> Self {
-        let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
+    fn new(run: &'r mut Run<'a>, bins: usize, most: usize) -> Self {
+        let z = run.workspace.tail(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
             run,
             bins,
+            most,
             z,
             tones: Vec::new(),
             dirty: Vec::new(),
@@ -231,8 +243,8 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// How many bins are needed if these are too few: tones fill a main lobe each.
     fn crowded(&mut self, comb: &Comb) -> Option<usize> {
-        let s2 = self.quantile(comb, 0.15);
-        let limit = s2 * crate::stages::certify::threshold(comb.lanes(), self.z);
+        let s2 = self.quantile(comb, CROWD);
+        let limit = Limits::new(self.floor(comb, s2), comb.lanes(), self.z).detect;
         let active = comb.energy.iter().filter(|&&e| e > limit).count();
         let share = active as f64 / self.bins as f64;
         if share <= CROWDED || s2 == 0.0 {
@@ -244,12 +256,14 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 
     /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
-    fn quantile(&mut self, comb: &Comb, p: f64) -> f64 {
+    fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
         let step = comb.bins().div_ceil(512);
-        let energies = &mut self.run.workspace.energies;
-        let mut sample: Vec<f64> = Vec::with_capacity(512);
+        let sample = &mut self.run.workspace.energies;
+        sample.clear();
         sample.extend(comb.energy.iter().step_by(step));
-        quantile_floor(&sample, comb.lanes(), p, energies)
+        let rank = ((sample.len() as f64 * p) as usize).min(sample.len() - 1);
+        let value = *sample.select_nth_unstable_by(rank, f64::total_cmp).1;
+        value / threshold(comb.lanes(), z)
     }
 
     /// The floor of a comb whose noise power is s2.
@@ -268,7 +282,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Takes a tighter window while the side lobes of the strongest tone could hide in the noise.
     fn tighten(&mut self, comb: &mut Comb) -> Floor {
         loop {
-            let s2 = self.quantile(comb, 0.15);
+            let s2 = self.quantile(comb, CROWD);
             let floor = self.floor(comb, s2);
             let next = BETAS.into_iter().find(|&b| b > comb.window.beta);
             match next {
@@ -283,11 +297,34 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
+    /// Once the tones are peeled the floor is seen better; if it asks for a tighter window after
+    /// all, the same tones are peeled and refined under that.
+    fn tighten_again(&mut self, first: &mut Comb, limits: &mut Limits) {
+        while limits.floor.s2 < TIGHT * limits.floor.leak2
+            && let Some(beta) = BETAS.into_iter().find(|&b| b > first.window.beta)
+        {
+            first.rewindow(self.run, beta);
+            self.tones.iter().for_each(|t| first.remove(t));
+            self.dirty.fill(true);
+            let s2 = self.quantile(first, PEELED);
+            *limits = Limits::new(self.floor(first, s2), first.lanes(), self.z);
+            self.refine(first, &limits.floor);
+            self.settle(first, limits);
+        }
+    }
+
     /// Everything after the first comb has been measured.
     fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let floor = self.tighten(first);
+        if let Some(wanted) = self.crowded(first)
+            && self.bins < self.most
+        {
+            // The tighter window has wider lobes.
+            return Ok(Outcome::Grow(wanted, None));
+        }
         let mut limits = Limits::new(floor, first.lanes(), self.z);
         self.settle(first, &mut limits);
+        self.tighten_again(first, &mut limits);
         let mut which = 1;
         let mut stalled = 0;
         let (mut verified, mut last);
@@ -317,7 +354,10 @@ impl<'r, 'a> Engine<'r, 'a> {
             stalled = if added { 0 } else { stalled + 1 };
             which += 1;
         }
-        if !verified {
+        // Where the bins are crowded, what is left is more likely tones than anything else.
+        let occupied = 2.0 * first.window.null * self.tones.len() as f64 + self.open(first, &limits) as f64;
+        let crowded = occupied > 0.3 * self.bins as f64 && self.bins < self.most;
+        if !verified && !crowded {
             self.drifts(first, &limits);
             let named = self.name_rest(first, &limits);
             if named && self.open(first, &limits) == 0 {
@@ -353,7 +393,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                 self.refine(first, &limits.floor);
             }
             // The floor is seen better with every tone that is gone.
-            let s2 = self.quantile(first, if total == 0 { 0.3 } else { 0.4 });
+            let s2 = self.quantile(first, PEELED);
             *limits = Limits::new(self.floor(first, s2), first.lanes(), self.z);
             self.prune(first, limits);
             total += added;
@@ -378,30 +418,48 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
-    /// Refines the marked tones.
+    /// Refines the marked tones, and then those whose neighbours have moved.
     fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
         let gap = 1.1 * comb.window.null;
-        for group in groups(comb, &self.tones, gap) {
-            if !group.iter().any(|&i| self.dirty[i]) {
-                continue;
-            }
-            if let [i] = group[..] {
-                let old = self.tones[i];
-                if old.drift == 0.0 {
-                    let fit = fit_one(comb, &old, true, floor.half(), floor.white);
-                    comb.replace(&old, &fit.tone);
-                    self.tones[i] = fit.tone;
+        let all = groups(comb, &self.tones, gap);
+        let reach = (floor.half() + comb.window.half) as f64;
+        for _ in 0..PASSES {
+            let mut moved: Vec<f64> = Vec::new();
+            for group in &all {
+                if !group.iter().any(|&i| self.dirty[i]) {
+                    continue;
                 }
-            } else {
                 let mut members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
-                if members.iter().all(|t| t.drift == 0.0) {
+                if members.iter().any(|t| t.drift != 0.0) {
+                    continue;
+                }
+                if let [old] = members[..] {
+                    members[0] = fit_one(comb, &old, true, floor.half(), floor.white).tone;
+                    comb.replace(&old, &members[0]);
+                } else {
                     fit_group(comb, &mut members, floor, 8);
-                    for (&i, t) in group.iter().zip(members) {
-                        self.tones[i] = t;
+                }
+                for (&i, new) in group.iter().zip(members) {
+                    let old = self.tones[i];
+                    let change = (new.nu - old.nu).abs() * comb.geometry.scale() * new.amplitude.norm()
+                        + (new.amplitude - old.amplitude).norm();
+                    if change * change > MOVED * floor.s2 / comb.lanes() as f64 {
+                        moved.push(comb.geometry.position(new.nu));
                     }
+                    self.tones[i] = new;
                 }
             }
-            group.iter().for_each(|&i| self.dirty[i] = false);
+            self.dirty.fill(false);
+            if moved.is_empty() {
+                break;
+            }
+            moved.sort_unstable_by(f64::total_cmp);
+            for (dirty, tone) in self.dirty.iter_mut().zip(&self.tones) {
+                let p = comb.geometry.position(tone.nu);
+                // Others than the tone itself, within the bins of its fit.
+                *dirty = around(&moved, p, reach, comb.bins() as f64)
+                    .any(|q| q != p && comb.geometry.distance(p, q) < reach);
+            }
         }
         self.run.clock.lap(Stage::Estimate);
     }
@@ -488,7 +546,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let s2 = s2 * other.window.noise / first.window.noise;
         let mut floor = self.floor(other, s2);
         floor.white = limits.floor.white;
-        let z = upper_quantile(self.run.plan.problem.failure / (4 * other.bins()) as f64);
+        let z = self.run.workspace.tail(self.run.plan.problem.failure / (4 * other.bins()) as f64);
         (floor, z.max(6.0))
     }
 
@@ -656,6 +714,26 @@ impl<'r, 'a> Engine<'r, 'a> {
         true
     }
 
+    /// Variances of amplitude and position of every tone, in units of the noise power (and of
+    /// 1/|A|² for the position).
+    fn variances(&self, comb: &Comb, floor: &Floor) -> Vec<(f64, f64)> {
+        let half = floor.half();
+        let mut out = vec![(0.0, 0.0); self.tones.len()];
+        for group in groups(comb, &self.tones, 2.0 * half as f64) {
+            let members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
+            let joint = (members.len() > 1)
+                .then(|| joint_variances(comb, &members, floor.white, half))
+                .flatten();
+            for (at, &i) in group.iter().enumerate() {
+                out[i] = match &joint {
+                    Some(joint) => joint[at],
+                    None => variances(comb, self.tones[i].nu, half, floor.white),
+                };
+            }
+        }
+        out
+    }
+
     /// Gathers the answer.
     fn conclude(
         &mut self,
@@ -756,13 +834,14 @@ impl<'r, 'a> Engine<'r, 'a> {
             ));
         }
         let sigma2 = if floor.white { floor.s2 / first.window.noise } else { 0.0 };
+        let spread = self.variances(first, &floor);
         let mut tones = Vec::with_capacity(self.tones.len());
         let mut plain: Vec<Tone> = Vec::with_capacity(self.tones.len());
         for (i, tone) in self.tones.iter().enumerate() {
             if !keep[i] {
                 continue;
             }
-            let (va, vp) = variances(first, tone.nu, floor.half(), floor.white);
+            let (va, vp) = spread[i];
             let power = tone.amplitude.norm_sqr();
             let noise = floor.s2.max(floor.leak2);
             tones.push(public(
@@ -823,6 +902,18 @@ impl<'r, 'a> Engine<'r, 'a> {
             beta: first.window.beta,
         })
     }
+}
+
+/// The sorted places within `reach` of p on a circle of `size`, and perhaps a few more.
+fn around(places: &[f64], p: f64, reach: f64, size: f64) -> impl Iterator<Item = f64> + '_ {
+    let near = move |low: f64, high: f64| {
+        let from = places.partition_point(|q| *q < low);
+        let to = places.partition_point(|q| *q <= high);
+        places[from..to.max(from)].iter().copied()
+    };
+    near(p - reach, p + reach)
+        .chain(near(p - reach + size, size))
+        .chain(near(0.0, p + reach - size))
 }
 
 /// Stretches that touch become one.

@@ -238,9 +238,14 @@ pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     Bend { value, std: (power / ww).sqrt() / a.norm() }
 }
 
-/// One joint Gauss-Newton step for tones that share bins; all are peeled. Returns the new tones
-/// and the largest step in bins, or `None` where the normal equations are singular.
-fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(Vec<Tone>, f64)> {
+/// Normal equations of tones that share bins; all are peeled. Unknowns are (Re A, Im A, P) of each
+/// tone. `None` where they span too many bins.
+fn normal_equations(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+) -> Option<(Vec<f64>, Vec<f64>)> {
     let size = tones.len();
     let bins = comb.bins() as f64;
     let origin = comb.geometry.position(tones[0].nu);
@@ -334,6 +339,44 @@ fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(
     for u in 0..unknowns {
         gram[u * unknowns + u] *= 1.0 + 1e-12;
     }
+    Some((gram, right))
+}
+
+/// Variances of jointly fitted tones in units of the noise power: as [`variances`], but with what
+/// the neighbours cost. `None` where the equations are singular.
+pub(crate) fn joint_variances(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+) -> Option<Vec<(f64, f64)>> {
+    let (mut gram, _) = normal_equations(comb, tones, white, half)?;
+    let unknowns = 3 * tones.len();
+    if !linear::factor(&mut gram, unknowns) {
+        return None;
+    }
+    let scale = 0.5 / comb.lanes() as f64;
+    let variance = |direction: &[(usize, f64)]| {
+        let mut v = vec![0.0; unknowns];
+        direction.iter().for_each(|&(u, c)| v[u] = c);
+        linear::solve(&gram, unknowns, &mut v);
+        scale * direction.iter().map(|&(u, c)| c * v[u]).sum::<f64>()
+    };
+    let each = tones.iter().enumerate().map(|(i, t)| {
+        let unit = t.amplitude / t.amplitude.norm();
+        let va = variance(&[(3 * i, unit.re), (3 * i + 1, unit.im)]);
+        // Of P times |A|², as for a single tone.
+        (va, variance(&[(3 * i + 2, 1.0)]) * t.amplitude.norm_sqr())
+    });
+    Some(each.collect())
+}
+
+/// One joint Gauss-Newton step for tones that share bins; all are peeled. Returns the new tones
+/// and the largest step in bins, or `None` where the normal equations are singular.
+fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(Vec<Tone>, f64)> {
+    let size = tones.len();
+    let unknowns = 3 * size;
+    let (mut gram, mut right) = normal_equations(comb, tones, white, half)?;
     if !linear::factor(&mut gram, unknowns) {
         return None;
     }
