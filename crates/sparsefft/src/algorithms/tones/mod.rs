@@ -34,13 +34,18 @@ use comb::{Comb, Geometry, Tone, turn};
 use extras::Stretch;
 use locate::{Limits, decode};
 use refine::{Floor, bend, fit_group, fit_one, groups, joint_variances, variances};
-use window::BETAS;
+use window::{BETAS, leak};
 
 /// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
 /// deviate.
 const CROWD: (f64, f64) = (0.15, -1.036_433_389_493_789_8);
 /// The same once most tones are peeled.
 const PEELED: (f64, f64) = (0.35, -0.385_320_466_407_567_7);
+/// The median.
+const MEDIAN: (f64, f64) = (0.5, 0.0);
+/// Ratio of the floors that [`CROWD`] and [`MEDIAN`] give (1 for noise, 0.75 with the bins 40 %
+/// occupied) below which all bins hold tones.
+const SCATTER: f64 = 0.6;
 /// Fewest bins of a comb.
 const FEWEST: usize = 64;
 /// Share of active bins above which a comb is too small.
@@ -55,8 +60,11 @@ const MOVED: f64 = 0.2;
 const STRIDES: u64 = 5;
 /// Noise is the limit where its power exceeds that of leakage by this factor.
 const NOISY: f64 = 30.0;
-/// Where a window leaks more than this share of the noise power, a tighter one is taken.
-const TIGHT: f64 = 400.0;
+/// Where the noise power is not this many times that of leakage, a tighter window is taken:
+/// whitening amplifies leakage a hundredfold.
+const TIGHT: f64 = 2500.0;
+/// The shape for signals without noise.
+const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
 /// not miss.
 const UNASKED_SNR: f64 = -10.0;
@@ -221,7 +229,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let Some(geometry) = Geometry::new(n, self.bins, 0, seed) else {
             return Ok(Outcome::Done(Box::new(too_short(n))));
         };
-        let beta = if problem.noise == Noise::Exact { BETAS[3] } else { BETAS[1] };
+        let beta = if problem.noise == Noise::Exact { TIGHTEST } else { BETAS[0] };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
         if let Some(wanted) = self.crowded(&first) {
@@ -244,14 +252,25 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// How many bins are needed if these are too few: tones fill a main lobe each.
     fn crowded(&mut self, comb: &Comb) -> Option<usize> {
         let s2 = self.quantile(comb, CROWD);
-        let limit = Limits::new(self.floor(comb, s2), comb.lanes(), self.z).detect;
-        let active = comb.energy.iter().filter(|&&e| e > limit).count();
+        if s2 == 0.0 || self.bins >= self.most {
+            return None;
+        }
+        let floor = self.floor(comb, s2);
+        let limits = Limits::new(floor, comb.lanes(), self.z);
+        let active = comb.energy.iter().filter(|&&e| e > limits.detect).count();
         let share = active as f64 / self.bins as f64;
-        if share <= CROWDED || s2 == 0.0 {
+        // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
+        let median = self.quantile(comb, MEDIAN);
+        let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
+        if share <= CROWDED && !full {
             return None;
         }
         let lobes = active as f64 / (2.0 * comb.window.null);
-        let wanted = if share > 0.75 { 4 * self.bins } else { (5.0 * comb.window.null * lobes) as usize };
+        let wanted = if share > 0.75 || full {
+            4 * self.bins
+        } else {
+            (5.0 * comb.window.null * lobes) as usize
+        };
         Some(wanted.next_power_of_two().max(2 * self.bins))
     }
 
@@ -279,20 +298,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         Floor { s2, leak2, white: s2 > NOISY * leak2 }
     }
 
-    /// Takes a tighter window while the side lobes of the strongest tone could hide in the noise.
+    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise.
     fn tighten(&mut self, comb: &mut Comb) -> Floor {
         loop {
             let s2 = self.quantile(comb, CROWD);
             let floor = self.floor(comb, s2);
-            let next = BETAS.into_iter().find(|&b| b > comb.window.beta);
-            match next {
-                Some(_) if s2 < TIGHT * floor.leak2 && floor.leak2 > 0.0 => {
-                    // The power that the floor allows decides; if leakage hides it, the tightest.
-                    let hidden = s2 < 4.0 * floor.leak2;
-                    let beta = if hidden { BETAS[3] } else { next.unwrap_or(BETAS[3]) };
-                    comb.rewindow(self.run, beta);
-                }
-                _ => return floor,
+            match tighter(&floor, comb.window.beta, s2) {
+                Some(beta) => comb.rewindow(self.run, beta),
+                None => return floor,
             }
         }
     }
@@ -300,9 +313,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Once the tones are peeled the floor is seen better; if it asks for a tighter window after
     /// all, the same tones are peeled and refined under that.
     fn tighten_again(&mut self, first: &mut Comb, limits: &mut Limits) {
-        while limits.floor.s2 < TIGHT * limits.floor.leak2
-            && let Some(beta) = BETAS.into_iter().find(|&b| b > first.window.beta)
-        {
+        while let Some(beta) = tighter(&limits.floor, first.window.beta, limits.floor.s2) {
             first.rewindow(self.run, beta);
             self.tones.iter().for_each(|t| first.remove(t));
             self.dirty.fill(true);
@@ -902,6 +913,21 @@ impl<'r, 'a> Engine<'r, 'a> {
             beta: first.window.beta,
         })
     }
+}
+
+/// The shape that the floor asks for, if it is tighter than β. Where leakage hides the noise, the
+/// tightest.
+fn tighter(floor: &Floor, beta: f64, s2: f64) -> Option<f64> {
+    if floor.leak2 == 0.0 || s2 >= TIGHT * floor.leak2 {
+        return None;
+    }
+    let strongest = floor.leak2 / leak(beta).powi(2);
+    let fits = |b: &f64| s2 >= TIGHT * leak(*b).powi(2) * strongest;
+    let wanted = match s2 < 4.0 * floor.leak2 {
+        true => TIGHTEST,
+        false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
+    };
+    (wanted > beta).then_some(wanted)
 }
 
 /// The sorted places within `reach` of p on a circle of `size`, and perhaps a few more.

@@ -17,7 +17,7 @@ use std::f64::consts::PI;
 use std::sync::OnceLock;
 
 /// Shapes in use, from wide-open to tight.
-pub(crate) const BETAS: [f64; 4] = [11.0, 14.0, 18.0, 24.0];
+pub(crate) const BETAS: [f64; 5] = [14.0, 16.0, 18.0, 21.0, 24.0];
 
 /// Most bins that one tone's footprint holds.
 pub(crate) const MAX_FOOT: usize = 24;
@@ -72,7 +72,7 @@ impl Window {
                 if x.abs() > 1.0 { 0.0 } else { scale * bessel_i0(beta * (1.0 - x * x).sqrt()) }
             })
             .collect();
-        let leak = 0.22 * beta / beta.sinh();
+        let leak = leak(beta);
         let top = beta.sinh() / beta;
         let mut series = vec![1.0 / top];
         let mut term = 1.0;
@@ -157,6 +157,11 @@ impl Window {
             super::linear::inverse(&mut r, size)
         })
     }
+}
+
+/// Largest response beyond the main lobe of shape β.
+pub(crate) fn leak(beta: f64) -> f64 {
+    0.22 * beta / beta.sinh()
 }
 
 /// R(d) for d = 0 … [`MAX_SPAN`]: a smooth integral, for which 256 points suffice whatever B is.
