@@ -8,92 +8,23 @@
 //! SNR is that of the weakest tone; amplitudes are log-uniform over 20 dB. `--told` tells the plan
 //! the SNR; otherwise it knows nothing. Only the samples that are read are computed.
 
-use sparsefft::{Complex, Error, Noise, Plan, Problem, Samples, Tones};
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Recorder, Recording};
+use sparsefft::{Complex, Error, Noise, Plan, Problem, Tones};
 use std::f64::consts::TAU;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Instant;
-use testkit::rng::{Rng, hashed_gaussian};
-
-/// A signal of free tones, computed where it is read.
-struct Free {
-    n: u64,
-    /// Frequency in cycles per sample, amplitude.
-    tones: Vec<(f64, Complex<f64>)>,
-    sigma: f64,
-    seed: u64,
-}
-
-impl Free {
-    /// k tones at least `apart` bins from each other, amplitudes over 20 dB, the weakest at `snr` dB.
-    fn random(n: u64, k: usize, snr: Option<f64>, apart: f64, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let mut tones: Vec<(f64, Complex<f64>)> = Vec::new();
-        while tones.len() < k {
-            let nu = rng.uniform() - 0.5;
-            let near = |t: &(f64, Complex<f64>)| {
-                let d = t.0 - nu;
-                (d - d.round()).abs() * (n as f64) < apart
-            };
-            if tones.iter().any(near) {
-                continue;
-            }
-            let level = if tones.is_empty() { 0.0 } else { rng.uniform() };
-            tones.push((nu, rng.phasor() * 10f64.powf(level)));
-        }
-        let sigma = snr.map_or(0.0, |db| 10f64.powf(-db / 20.0));
-        Free { n, tones, sigma, seed }
-    }
-
-    fn at(&self, t: u64) -> Complex<f64> {
-        let mut v = Complex::ZERO;
-        for &(nu, a) in &self.tones {
-            let turns = nu * t as f64;
-            v += a * Complex::cis(TAU * (turns - turns.round()));
-        }
-        if self.sigma > 0.0 {
-            v += hashed_gaussian(self.seed, t) * self.sigma;
-        }
-        v
-    }
-}
-
-impl Samples for Free {
-    fn len(&self) -> u64 {
-        self.n
-    }
-    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        for (o, &t) in out.iter_mut().zip(indices) {
-            *o = self.at(t);
-        }
-        Ok(())
-    }
-}
-
-
-/// Samples that note what is read.
-struct Recorder<'a> {
-    inner: &'a Free,
-    read: Mutex<Vec<u64>>,
-}
-
-impl Samples for Recorder<'_> {
-    fn len(&self) -> u64 {
-        self.inner.n
-    }
-    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        self.read.lock().unwrap_or_else(|e| e.into_inner()).extend_from_slice(indices);
-        self.inner.read(indices, out)
-    }
-}
+use testkit::free::{Free, FreeTone};
 
 /// Runs the plan on computed samples, then on the same samples stored, and returns the answer and
 /// the best of four warm times in microseconds. `store` has n places, of which only those that are
 /// read are ever touched.
 fn timed(plan: &Plan, signal: &Free, store: &mut [Complex<f64>]) -> Result<(Tones, f64), Error> {
-    let recorder = Recorder { inner: signal, read: Mutex::default() };
+    let recorder = Recorder::new(Recording(signal));
     let found = plan.tones(&recorder)?;
-    let indices = recorder.read.into_inner().unwrap_or_else(|e| e.into_inner());
+    let indices = recorder.indices();
     for &t in &indices {
         store[t as usize] = signal.at(t);
     }
@@ -137,7 +68,7 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
     let n = signal.n as f64;
     let mut used = vec![false; found.tones().len()];
     let mut missed = 0;
-    for &(nu, a) in &signal.tones {
+    for &FreeTone { nu, a, .. } in &signal.tones {
         let best = found.tones().iter().enumerate().filter(|(i, _)| !used[*i]).min_by(|x, y| {
             let d = |t: &sparsefft::Tone| {
                 let d = t.frequency - nu;
@@ -190,7 +121,10 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
     row.shape = format!("{}/{}/{}", r.bins, r.lines, r.beta);
     if certified && !right {
         row.wrong_certified += 1;
-        complaints.push(format!("WRONG AND CERTIFIED: seed {} missed {missed} extra {extra}", signal.seed));
+        complaints.push(format!(
+            "WRONG AND CERTIFIED: seed {} missed {missed} extra {extra}",
+            signal.seed
+        ));
     } else if !right || !certified {
         complaints.push(format!(
             "seed {}: missed {missed} extra {extra}: {}",
@@ -229,7 +163,9 @@ fn main() -> ExitCode {
     if snrs.is_empty() {
         snrs = ["none", "40", "20", "0", "-10"].map(String::from).to_vec();
     }
-    println!("| n | k | dB | B/L/beta | right = certified | missed, extra | f err rms / max (bins) | / CRB(read) | / claimed | amp err rms | samples | retried | us |");
+    println!(
+        "| n | k | dB | B/L/beta | right = certified | missed, extra | f err rms / max (bins) | / CRB(read) | / claimed | amp err rms | samples | retried | us |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut broken = false;
     for &log in &ns {
@@ -264,10 +200,19 @@ fn main() -> ExitCode {
                 let e = row.errors.max(1) as f64;
                 println!(
                     "| 2^{log} | {k} | {snr} | {} | {} = {} of {} | {}, {} | {:.2e} / {:.2e} | {:.2} | {:.2} | {:.1e} | {} | {} | {:.0} |",
-                    row.shape, row.right, row.certified, row.trials, row.missed, row.extra,
-                    (row.f_square / e).sqrt(), row.f_max, (row.bound_square / e).sqrt(),
+                    row.shape,
+                    row.right,
+                    row.certified,
+                    row.trials,
+                    row.missed,
+                    row.extra,
+                    (row.f_square / e).sqrt(),
+                    row.f_max,
+                    (row.bound_square / e).sqrt(),
                     (row.claimed / e).sqrt(),
-                    (row.a_square / e).sqrt(), row.samples / row.trials.max(1), row.retried,
+                    (row.a_square / e).sqrt(),
+                    row.samples / row.trials.max(1),
+                    row.retried,
                     row.micros.get(row.micros.len() / 2).copied().unwrap_or(0.0),
                 );
                 broken |= row.wrong_certified > 0;

@@ -11,6 +11,7 @@
 //! (e) No two tones are nearer than [`RESOLVED`] bins.
 
 use super::comb::{Comb, Tone};
+use super::locate::LEAK;
 use super::refine::Floor;
 use crate::Complex;
 use crate::cpu::wide::F4;
@@ -47,7 +48,7 @@ pub(crate) fn verify(
 ) -> Verification {
     let lanes = comb.lanes();
     let m = lanes as f64;
-    let leak = 4.0 * m * floor.leak2;
+    let leak = LEAK * m * floor.leak2;
     let limit = (floor.s2 * threshold(lanes, z)).max(leak);
     let (mut unexplained, mut tested, mut sum, mut square) = (0, 0u64, 0.0, 0.0);
     for (b, &e) in comb.energy.iter().enumerate() {
@@ -73,14 +74,7 @@ pub(crate) fn verify(
         || (mean < floor.s2 * (1.02 + 6.0 * mean_error) && spread < 1.05 + 7.0 * spread_error);
     // Half way between two bins the response is lowest.
     let (edge, _) = comb.window.response::<false>(F4::splat(0.5));
-    Verification {
-        unexplained,
-        tested,
-        mean,
-        spread,
-        quiet,
-        limit: (limit / m).sqrt() / edge.0[0],
-    }
+    Verification { unexplained, tested, mean, spread, quiet, limit: (limit / m).sqrt() / edge.0[0] }
 }
 
 /// How a tone stands in the verification comb.

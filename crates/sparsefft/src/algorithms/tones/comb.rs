@@ -59,7 +59,8 @@ impl Geometry {
             let mut rng = Rng::new(seed, 1000 + which);
             // Each comb has a slice of its own between 0.80 and 0.99 of the widest.
             let slice = (which * 7 % 10) as f64 / 10.0;
-            let share = 0.80 + 0.19 * (slice + 0.1 * rng.below(1 << 20) as f64 / (1u64 << 20) as f64);
+            let share =
+                0.80 + 0.19 * (slice + 0.1 * rng.below(1 << 20) as f64 / (1u64 << 20) as f64);
             stride = ((widest as f64 * share) as u64).max(8);
         }
         if widest >= 16 {
@@ -315,7 +316,13 @@ impl Comb {
     /// of a frequency: what a tone of that frequency has there, with noise divided by the lanes.
     pub(crate) fn project(&self, nu: f64, first: usize, count: usize, out: &mut [Complex<f64>]) {
         let phasors = self.phasors(nu);
-        project_lanes(&self.residual, self.bins(), &phasors[..self.offsets.len()], first, &mut out[..count]);
+        project_lanes(
+            &self.residual,
+            self.bins(),
+            &phasors[..self.offsets.len()],
+            first,
+            &mut out[..count],
+        );
     }
 
     /// e^{2πiν(t_c + D + τ - T)} of all lanes.

@@ -147,7 +147,8 @@ pub(crate) fn fit(comb: &Comb, start: &Tone, guess: f64, floor: &Floor) -> Optio
         let mut right = [0.0; 4];
         for i in 0..count {
             for j in 0..count {
-                let w = if floor.white { white[i * count + j] } else { f64::from(u8::from(i == j)) };
+                let w =
+                    if floor.white { white[i * count + j] } else { f64::from(u8::from(i == j)) };
                 for (m, left) in columns[i].iter().enumerate() {
                     right[m] += w * (left.conj() * r[j]).re;
                     for (k, other) in columns[j].iter().enumerate() {
@@ -171,7 +172,11 @@ pub(crate) fn fit(comb: &Comb, start: &Tone, guess: f64, floor: &Floor) -> Optio
             let mut sum = 0.0;
             for i in 0..count {
                 for j in 0..count {
-                    let w = if floor.white { white[i * count + j] } else { f64::from(u8::from(i == j)) };
+                    let w = if floor.white {
+                        white[i * count + j]
+                    } else {
+                        f64::from(u8::from(i == j))
+                    };
                     sum += w * (r[i].conj() * r[j]).re;
                 }
             }

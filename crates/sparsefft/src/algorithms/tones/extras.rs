@@ -73,8 +73,7 @@ pub(crate) fn stretches(
     let size = comb.bins();
     let scale = comb.geometry.scale();
     let masked = |b: usize| !skip.is_empty() && skip[b];
-    let open: Vec<usize> =
-        (0..size).filter(|&b| comb.energy[b] > detect && !masked(b)).collect();
+    let open: Vec<usize> = (0..size).filter(|&b| comb.energy[b] > detect && !masked(b)).collect();
     if open.is_empty() || 2 * open.len() > size {
         return None;
     }

@@ -23,6 +23,9 @@ pub(crate) const NEAREST: f64 = 2.0;
 /// Standard deviations up to which what is left in an accepted bin may be noise.
 const ACCEPT: f64 = 4.5;
 
+/// Power of leakage that several tones leave together, over that of the strongest.
+pub(crate) const LEAK: f64 = 12.0;
+
 /// Thresholds of one comb.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -36,7 +39,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// Limits for this many lanes, with detection at z standard deviations.
     pub(crate) fn new(floor: Floor, lanes: usize, z: f64) -> Self {
-        let leak = 4.0 * lanes as f64 * floor.leak2;
+        let leak = LEAK * lanes as f64 * floor.leak2;
         Limits {
             floor,
             detect: (floor.s2 * threshold(lanes, z)).max(leak),
@@ -235,7 +238,8 @@ fn two_profiles(
                 (g[i][b], d[i][b]) = (value.0[0], slope.0[0]);
             }
         }
-        let dot = |u: &[f64; 16], v: &[f64; 16]| -> f64 { u.iter().zip(v).map(|(a, b)| a * b).sum() };
+        let dot =
+            |u: &[f64; 16], v: &[f64; 16]| -> f64 { u.iter().zip(v).map(|(a, b)| a * b).sum() };
         let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
         let det = g00 * g11 - g01 * g01;
         if det < 1e-6 * g00 * g11 {
@@ -348,9 +352,8 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
     }
     let mut out = [Tone { nu: 0.0, amplitude: Complex::ZERO, drift: 0.0 }; 2];
     for i in 0..2 {
-        let best = (1..6).max_by(|&a, &b| {
-            profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr())
-        })?;
+        let best = (1..6)
+            .max_by(|&a, &b| profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr()))?;
         let y = [profile[i][best - 1], profile[i][best], profile[i][best + 1]];
         let mut tone = from_profile(comb, (b + size + best - 3) % size, t[i], &y)?;
         // The ladder counts from the first lane, the tone from the middle of the record.
@@ -372,9 +375,8 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
             let d = comb.geometry.position(out[i].nu) - near[k] as f64;
             d - (d / size as f64).round() * size as f64
         };
-        let gain = |i: usize| {
-            comb.window.response::<false>(crate::cpu::wide::F4::splat(x(i))).0.0[0]
-        };
+        let gain =
+            |i: usize| comb.window.response::<false>(crate::cpu::wide::F4::splat(x(i))).0.0[0];
         let (g0, g1) = (out[0].amplitude * gain(0), out[1].amplitude * gain(1));
         let mut left = 0.0;
         for j in 0..count {

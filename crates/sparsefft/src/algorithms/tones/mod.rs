@@ -62,7 +62,7 @@ const STRIDES: u64 = 5;
 const NOISY: f64 = 30.0;
 /// Where the noise power is not this many times that of leakage, a tighter window is taken:
 /// whitening amplifies leakage a hundredfold.
-const TIGHT: f64 = 2500.0;
+const TIGHT: f64 = 10000.0;
 /// The shape for signals without noise.
 const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
@@ -108,7 +108,8 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
             }
             Outcome::Grow(wanted, found) => {
                 attempts += u32::from(found.is_some());
-                let hopeless = bins >= PATIENCE && found.as_ref().is_none_or(|f| f.tones.is_empty());
+                let hopeless =
+                    bins >= PATIENCE && found.as_ref().is_none_or(|f| f.tones.is_empty());
                 best = found.or(best);
                 if bins >= most || hopeless {
                     let mut found = match best {
@@ -355,18 +356,20 @@ impl<'r, 'a> Engine<'r, 'a> {
                 other.recycle(self.run);
                 break;
             }
-            if other.bins() != self.bins && open == 0 && ghosts.0 == 0 {
+            if other.bins() != self.bins && open == 0 {
                 // A finer comb sees what this one cannot.
+                let wanted = other.bins().max(4 * self.bins);
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
-                return Ok(Outcome::Grow(4 * self.bins, Some(Box::new(found))));
+                return Ok(Outcome::Grow(wanted, Some(Box::new(found))));
             }
             let added = self.untangle(first, &mut limits, other, which)?;
             stalled = if added { 0 } else { stalled + 1 };
             which += 1;
         }
         // Where the bins are crowded, what is left is more likely tones than anything else.
-        let occupied = 2.0 * first.window.null * self.tones.len() as f64 + self.open(first, &limits) as f64;
+        let occupied =
+            2.0 * first.window.null * self.tones.len() as f64 + self.open(first, &limits) as f64;
         let crowded = occupied > 0.3 * self.bins as f64 && self.bins < self.most;
         if !verified && !crowded {
             self.drifts(first, &limits);
@@ -380,7 +383,8 @@ impl<'r, 'a> Engine<'r, 'a> {
                 last = verify(&other, &floor, z, &skip, self.uncertainty(first));
                 let ghosts = self.drop_ghosts(first, &mut other, &floor);
                 other.recycle(self.run);
-                verified = last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;
+                verified =
+                    last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;
             }
         }
         let found = self.conclude(first, &limits, &last, verified)?;
@@ -406,7 +410,11 @@ impl<'r, 'a> Engine<'r, 'a> {
             // The floor is seen better with every tone that is gone.
             let s2 = self.quantile(first, PEELED);
             *limits = Limits::new(self.floor(first, s2), first.lanes(), self.z);
+            let before = self.tones.len();
             self.prune(first, limits);
+            if self.tones.len() < before {
+                self.refine(first, &limits.floor);
+            }
             total += added;
             if added == 0 {
                 break;
@@ -452,8 +460,9 @@ impl<'r, 'a> Engine<'r, 'a> {
                 }
                 for (&i, new) in group.iter().zip(members) {
                     let old = self.tones[i];
-                    let change = (new.nu - old.nu).abs() * comb.geometry.scale() * new.amplitude.norm()
-                        + (new.amplitude - old.amplitude).norm();
+                    let change =
+                        (new.nu - old.nu).abs() * comb.geometry.scale() * new.amplitude.norm()
+                            + (new.amplitude - old.amplitude).norm();
                     if change * change > MOVED * floor.s2 / comb.lanes() as f64 {
                         moved.push(comb.geometry.position(new.nu));
                     }
@@ -475,8 +484,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.clock.lap(Stage::Estimate);
     }
 
-    /// Drops tones that noise or leakage could be.
+    /// Drops tones that noise or leakage could be, and the weaker of two that came nearer to each
+    /// other than tones can be told apart.
     fn prune(&mut self, comb: &mut Comb, limits: &Limits) {
+        self.part(comb);
         let floor = limits.floor;
         let least = (16.0 * floor.s2 / comb.lanes() as f64).max(9.0 * floor.leak2);
         let mut i = 0;
@@ -491,10 +502,42 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
+    /// Drops the weaker of two tones that came nearer than they can be told apart.
+    fn part(&mut self, comb: &mut Comb) {
+        let scale = comb.geometry.scale();
+        let mut order: Vec<usize> = (0..self.tones.len()).collect();
+        order.sort_unstable_by(|&a, &b| self.tones[a].nu.total_cmp(&self.tones[b].nu));
+        let mut drop: Vec<usize> = Vec::new();
+        let pairs = order.iter().zip(order.iter().cycle().skip(1));
+        for (&i, &j) in pairs.take(if order.len() > 1 { order.len() } else { 0 }) {
+            let d = self.tones[i].nu - self.tones[j].nu;
+            if ((d - d.round()) * scale).abs() < locate::NEAREST {
+                let power = |i: usize| self.tones[i].amplitude.norm_sqr();
+                drop.push(if power(i) < power(j) { i } else { j });
+            }
+        }
+        if drop.is_empty() {
+            return;
+        }
+        drop.sort_unstable();
+        drop.dedup();
+        for &i in drop.iter().rev() {
+            let tone = self.tones.remove(i);
+            self.dirty.remove(i);
+            comb.restore(&tone);
+            let p = comb.geometry.position(tone.nu);
+            let reach = 2.0 * comb.window.half as f64;
+            for (dirty, t) in self.dirty.iter_mut().zip(&self.tones) {
+                *dirty |= comb.geometry.distance(p, comb.geometry.position(t.nu)) < reach;
+            }
+        }
+    }
+
     /// Unexplained bins of the first comb.
     fn open(&self, comb: &Comb, limits: &Limits) -> u64 {
         let masked = |b: usize| !self.skip.is_empty() && self.skip[b];
-        comb.energy.iter().enumerate().filter(|&(b, &e)| e > limits.detect && !masked(b)).count() as u64
+        comb.energy.iter().enumerate().filter(|&(b, &e)| e > limits.detect && !masked(b)).count()
+            as u64
     }
 
     /// Relative uncertainty of the first comb's noise floor.
@@ -568,7 +611,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut i = 0;
         while i < self.tones.len() {
             let tone = self.tones[i];
-            match if tone.drift == 0.0 { confirm(other, &tone, floor) } else { Standing::Confirmed } {
+            match if tone.drift == 0.0 { confirm(other, &tone, floor) } else { Standing::Confirmed }
+            {
                 Standing::Absent => {
                     first.restore(&tone);
                     other.restore(&tone);
@@ -595,7 +639,12 @@ impl<'r, 'a> Engine<'r, 'a> {
     ) -> Result<bool, Error> {
         if other.bins() != self.bins {
             // The verification comb was finer than a ladder should be.
-            let geometry = Geometry::new(self.run.plan.problem.n, self.bins, which, self.run.plan.problem.seed);
+            let geometry = Geometry::new(
+                self.run.plan.problem.n,
+                self.bins,
+                which,
+                self.run.plan.problem.seed,
+            );
             let Some(geometry) = geometry else {
                 other.recycle(self.run);
                 return Ok(false);
@@ -663,7 +712,9 @@ impl<'r, 'a> Engine<'r, 'a> {
                 comb.energy
                     .iter()
                     .enumerate()
-                    .filter(|&(b, &e)| e > limits.detect && comb.geometry.distance(p, b as f64) < reach)
+                    .filter(|&(b, &e)| {
+                        e > limits.detect && comb.geometry.distance(p, b as f64) < reach
+                    })
                     .count()
             };
             let bent = bend(first, &main, &limits.floor);
@@ -671,7 +722,11 @@ impl<'r, 'a> Engine<'r, 'a> {
                 .tones
                 .iter()
                 .copied()
-                .filter(|t| *t != main && apart(t) < reach && t.amplitude.norm() < 0.9 * main.amplitude.norm())
+                .filter(|t| {
+                    *t != main
+                        && apart(t) < reach
+                        && t.amplitude.norm() < 0.9 * main.amplitude.norm()
+                })
                 .collect();
             if open_near(first) == 0 && bent.value.norm() < 5.0 * bent.std {
                 continue;
@@ -712,7 +767,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         if self.open(first, limits) == 0 {
             return true;
         }
-        let found = extras::stretches(first, &mut self.tones, limits.detect, limits.floor.s2, &self.skip);
+        let found =
+            extras::stretches(first, &mut self.tones, limits.detect, limits.floor.s2, &self.skip);
         self.dirty.clear();
         self.dirty.resize(self.tones.len(), false);
         let Some(found) = found else { return false };
@@ -891,7 +947,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.clock.lap(Stage::Certify);
         Ok(Found {
             tones,
-            bands: bands.iter().map(|s| Band { low: s.low, high: s.high, power: s.power }).collect(),
+            bands: bands
+                .iter()
+                .map(|s| Band { low: s.low, high: s.high, power: s.power })
+                .collect(),
             clusters: clusters
                 .iter()
                 .map(|s| Cluster { centre: s.centre(), width: s.high - s.low, power: s.power })

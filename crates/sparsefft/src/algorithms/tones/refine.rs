@@ -93,7 +93,11 @@ fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
 
 /// Q·v, or v itself.
 #[inline(always)] // part of vectorised loops
-fn whiten<const FMA: bool>(q: Option<&[f64]>, v: &[f64; MAX_FOOT], count: usize) -> [f64; MAX_FOOT] {
+fn whiten<const FMA: bool>(
+    q: Option<&[f64]>,
+    v: &[f64; MAX_FOOT],
+    count: usize,
+) -> [f64; MAX_FOOT] {
     let Some(q) = q else { return *v };
     let mut out = [0.0; MAX_FOOT];
     for (j, &v) in v[..count].iter().enumerate() {

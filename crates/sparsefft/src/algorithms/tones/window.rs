@@ -106,8 +106,7 @@ impl Window {
     /// Ĝ and its derivative at four distances.
     #[inline(always)] // part of vectorised loops
     pub(crate) fn response<const FMA: bool>(&self, x: F4) -> (F4, F4) {
-        let a =
-            (x * x).mul_add::<FMA>(F4::splat(-self.slope), F4::splat(self.beta * self.beta));
+        let a = (x * x).mul_add::<FMA>(F4::splat(-self.slope), F4::splat(self.beta * self.beta));
         let (mut p, mut d) = (F4::splat(0.0), F4::splat(0.0));
         for &c in &self.series {
             d = d.mul_add::<FMA>(a, p);
@@ -218,7 +217,10 @@ mod tests {
         for i in 0..size {
             for j in 0..size {
                 let dot: f64 = (0..size)
-                    .map(|m| q[i * size + m] * (w.correlation[m.abs_diff(j)] + if m == j { 1e-7 } else { 0.0 }))
+                    .map(|m| {
+                        q[i * size + m]
+                            * (w.correlation[m.abs_diff(j)] + if m == j { 1e-7 } else { 0.0 })
+                    })
                     .sum();
                 assert!((dot - if i == j { 1.0 } else { 0.0 }).abs() < 1e-6, "{i} {j} {dot}");
             }
