@@ -21,15 +21,39 @@ fn show(name: &str, free: &Free) {
     }
     println!(
         "{name}: {} of {} right, {} found, {} bands, {} clusters, drifts {:?}, B {} {} {} {:?}",
-        ok, free.tones.len(), found.tones().len(), found.bands().len(), found.clusters().len(),
-        found.tones().iter().filter_map(|t| t.drift.map(|d| (d.rate * (free.n as f64).powi(2), d.std * (free.n as f64).powi(2)))).take(3).collect::<Vec<_>>(),
-        found.report().bins, found.report().samples_read, c.verdict, c.reason
+        ok,
+        free.tones.len(),
+        found.tones().len(),
+        found.bands().len(),
+        found.clusters().len(),
+        found
+            .tones()
+            .iter()
+            .filter_map(|t| t
+                .drift
+                .map(|d| (d.rate * (free.n as f64).powi(2), d.std * (free.n as f64).powi(2))))
+            .take(3)
+            .collect::<Vec<_>>(),
+        found.report().bins,
+        found.report().samples_read,
+        c.verdict,
+        c.reason
     );
     for b in found.bands().iter().take(3) {
-        println!("    band {:.1} .. {:.1} bins, power {:.3}", b.low * free.n as f64, b.high * free.n as f64, b.power);
+        println!(
+            "    band {:.1} .. {:.1} bins, power {:.3}",
+            b.low * free.n as f64,
+            b.high * free.n as f64,
+            b.power
+        );
     }
     for b in found.clusters().iter().take(3) {
-        println!("    cluster {:.2} width {:.2} bins, power {:.3}", b.centre * free.n as f64, b.width * free.n as f64, b.power);
+        println!(
+            "    cluster {:.2} width {:.2} bins, power {:.3}",
+            b.centre * free.n as f64,
+            b.width * free.n as f64,
+            b.power
+        );
     }
 }
 
@@ -50,17 +74,34 @@ fn main() {
                         tones.push((nu + d / n as f64, rng.phasor()));
                     }
                     let free = Free::new(n, &tones, 10f64.powf(-snr / 20.0), seed);
-                    let found = Plan::new(Problem::new(n)).unwrap().tones(&Recording(&free)).unwrap();
-                    let all = found.tones().len() == 6 && free.tones.iter().all(|t| found.tones().iter().any(|x| ((x.frequency - t.nu) * n as f64).abs() < 0.5));
+                    let found =
+                        Plan::new(Problem::new(n)).unwrap().tones(&Recording(&free)).unwrap();
+                    let all = found.tones().len() == 6
+                        && free.tones.iter().all(|t| {
+                            found
+                                .tones()
+                                .iter()
+                                .any(|x| ((x.frequency - t.nu) * n as f64).abs() < 0.5)
+                        });
                     right += u64::from(all);
                     cert += u64::from(found.certificate().is_certified());
                     wrong += u64::from(found.certificate().is_certified() && !all);
                     clusters += found.clusters().len();
-                    if std::env::var_os("V").is_some() && found.certificate().is_certified() && !all {
-                        println!("seed {seed} {:?}", found.tones().iter().map(|t| (t.frequency * n as f64, t.magnitude())).collect::<Vec<_>>());
+                    if std::env::var_os("V").is_some() && found.certificate().is_certified() && !all
+                    {
+                        println!(
+                            "seed {seed} {:?}",
+                            found
+                                .tones()
+                                .iter()
+                                .map(|t| (t.frequency * n as f64, t.magnitude()))
+                                .collect::<Vec<_>>()
+                        );
                     }
                 }
-                println!("snr {snr} d {d}: right {right} certified {cert} WRONG {wrong} clusters {clusters} of {trials}");
+                println!(
+                    "snr {snr} d {d}: right {right} certified {cert} WRONG {wrong} clusters {clusters} of {trials}"
+                );
             }
         }
     }
@@ -90,7 +131,10 @@ fn main() {
         for beta in [4.0, 6.0, 8.0, 10.0, 100.0] {
             let mut rng = Rng::new(9);
             let nu = 0.2345;
-            let mut tones = vec![(nu, Complex::new(1000.0, 0.0)), (nu + beta / n as f64, Complex::new(0.0, 1.0))];
+            let mut tones = vec![
+                (nu, Complex::new(1000.0, 0.0)),
+                (nu + beta / n as f64, Complex::new(0.0, 1.0)),
+            ];
             for i in 0..8 {
                 tones.push((-0.45 + 0.08 * i as f64 + 0.01 * rng.uniform(), rng.phasor()));
             }
@@ -102,7 +146,11 @@ fn main() {
     }
     if which.contains('h') {
         for step in [128.0, 64.0, 32.0] {
-            let tones: Vec<_> = (0..50).map(|i| (0.00012345 + i as f64 / step - 0.5, Complex::cis(i as f64))).map(|(nu, a): (f64, _)| (nu - nu.round(), a)).take(step as usize).collect();
+            let tones: Vec<_> = (0..50)
+                .map(|i| (0.00012345 + i as f64 / step - 0.5, Complex::cis(i as f64)))
+                .map(|(nu, a): (f64, _)| (nu - nu.round(), a))
+                .take(step as usize)
+                .collect();
             show(&format!("harmonics of 1/{step}"), &Free::new(n, &tones, 0.1, 3));
         }
     }
@@ -111,9 +159,48 @@ fn main() {
             let mut free = Free::random(n, 5, Some(20.0), 40.0, 800);
             free.tones.truncate(4);
             free.tones[0].nu = near / n as f64;
-            for t in &mut free.tones { t.nu = t.nu.abs(); }
+            for t in &mut free.tones {
+                t.nu = t.nu.abs();
+            }
             free.real = true;
             show(&format!("real, {near} from 0"), &free);
+        }
+    }
+    if which.contains('a') {
+        for snr in [40.0, 20.0, 0.0, -10.0] {
+            let k = 10;
+            for wanted in [1e-3, 1e-4, 1e-5, 0.0] {
+                let (mut sum, mut claimed, mut samples, mut best, mut micros) =
+                    (0.0, 0.0, 0, 0.0, 0);
+                for seed in 0..4 {
+                    let free = Free::random(n, k, Some(snr), 12.0, 40 + seed);
+                    let x = free.samples();
+                    let found =
+                        Plan::new(Problem::new(n).accuracy(wanted)).unwrap().tones(&x).unwrap();
+                    micros = found.report().elapsed.as_micros();
+                    best = found.report().accuracy.bins;
+                    samples = found.report().samples_read;
+                    for t in &free.tones {
+                        let e = found
+                            .tones()
+                            .iter()
+                            .map(|x| (x.frequency - t.nu, x.frequency_std))
+                            .map(|(d, s)| ((d - d.round()), s))
+                            .min_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
+                            .unwrap();
+                        sum += (e.0 / e.1).powi(2) / 40.0;
+                        let snr = t.a.norm_sqr() / free.sigma.powi(2);
+                        claimed += (e.0 * n as f64).powi(2) * snr * n as f64 / 6.0
+                            * std::f64::consts::TAU.powi(2)
+                            / 40.0;
+                    }
+                }
+                println!(
+                    "snr {snr} wanted {wanted}: got {best:.2e} bins, {samples} samples, {micros} us, error / claimed {:.2}, / CRB(all) {:.2}",
+                    sum.sqrt(),
+                    claimed.sqrt()
+                );
+            }
         }
     }
     if which.contains('n') {

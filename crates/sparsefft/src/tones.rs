@@ -3,7 +3,9 @@
 //! x\[t\] = Σ a_i e^{2πiν_i t} + noise. Amplitudes count from the first sample, t = 0.
 
 use crate::certificate::Certificate;
+use crate::problem::Algorithm;
 use crate::samples::{Samples, check_range};
+use crate::spectrum::{Peak, Report, Spectrum};
 use crate::{Error, Stage};
 use num_complex::Complex;
 use std::ops::Range;
@@ -118,7 +120,7 @@ pub struct Cluster {
 pub struct Accuracy {
     /// Largest standard deviation of a frequency, in bins; 0 if there is no tone.
     pub bins: f64,
-    /// Samples that were read for it.
+    /// Samples that the final fit uses.
     pub samples: u64,
     /// The same if all n samples were read.
     pub finest: f64,
@@ -132,7 +134,7 @@ impl Accuracy {
         Accuracy { bins, samples, finest: bins * share.sqrt() }
     }
 
-    /// Samples that would have to be read for this standard deviation in bins; `None` if all of
+    /// Samples that the final fit would have to use for this standard deviation in bins; `None` if all of
     /// them do not suffice.
     pub fn samples_for(&self, bins: f64) -> Option<u64> {
         if self.bins <= bins {
@@ -214,6 +216,31 @@ impl Tones {
     /// How the run went.
     pub fn report(&self) -> &TonesReport {
         &self.report
+    }
+
+    /// The tones as peaks at their nearest bins, with n·a in place of X: for what draws or lists
+    /// spectra. It is not the DFT, in which a tone between the bins leaks over all of them.
+    pub fn to_spectrum(&self) -> Spectrum {
+        let scale = self.n as f64;
+        let mut peaks: Vec<Peak> = self
+            .tones
+            .iter()
+            .map(|t| Peak { index: t.index(self.n), value: t.amplitude * scale })
+            .collect();
+        peaks.sort_unstable_by_key(|p| p.index);
+        Spectrum {
+            n: self.n,
+            peaks,
+            certificate: self.certificate.clone(),
+            report: Report {
+                algorithm: Algorithm::Auto,
+                samples_read: self.report.samples_read,
+                seed: self.report.seed,
+                left_out: self.report.left_out,
+                stages: self.report.stages.clone(),
+                elapsed: self.report.elapsed,
+            },
+        }
     }
 
     /// Back to the time domain: the samples of this range that the tones make.

@@ -929,19 +929,31 @@ impl<'r, 'a> Engine<'r, 'a> {
         let left = left / enbw;
         let total = found + left;
         let limit = seen.limit;
-        let mut accuracy = Accuracy::of(n, &tones, self.run.samples_read);
         let lines = first.offsets.len();
+        let used = 4 * (lines * self.bins) as u64;
+        let mut accuracy = Accuracy::of(n, &tones, used);
         if let Some(wanted) = problem.accuracy
+            && verified
             && floor.white
             && drifting == 0
             && accuracy.bins > wanted
         {
-            let s2 = floor.s2;
-            let bought = accuracy::buy(self.run, first, &plain, wanted, s2)?;
-            for (tone, (better, amplitude_std, frequency_std)) in tones.iter_mut().zip(bought) {
-                *tone = public(n, &better, None, amplitude_std, frequency_std, sigma2);
+            let (present, wanted) = (accuracy.bins / n as f64, wanted / n as f64);
+            let bought = accuracy::buy(self.run, first, &plain, &floor, present, wanted)?;
+            if let Some((bought, used)) = bought {
+                for (tone, (better, amplitude_std, frequency_std)) in tones.iter_mut().zip(bought) {
+                    *tone = public(n, &better, None, amplitude_std, frequency_std, sigma2);
+                }
+                accuracy = Accuracy::of(n, &tones, used);
             }
-            accuracy = Accuracy::of(n, &tones, self.run.samples_read);
+        }
+        let mut certified = certified;
+        if self.run.signal.is_real() {
+            let single = symmetrise(&mut tones, 0.5 / n as f64);
+            if single > 0 {
+                certified = false;
+                reasons.push(format!("{single} tones of a real signal lack their mirror image"));
+            }
         }
         tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
         self.run.clock.lap(Stage::Certify);
@@ -1015,6 +1027,38 @@ fn merge(mut all: Vec<Stretch>, gap: f64) -> Vec<Stretch> {
         }
     }
     out
+}
+
+/// Makes pairs of tones of a real signal conjugate to the last bit; returns how many have no
+/// partner within the tolerance.
+fn symmetrise(tones: &mut [PublicTone], tolerance: f64) -> usize {
+    tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
+    let mut single = 0;
+    for i in 0..tones.len() {
+        let nu = tones[i].frequency;
+        let away = |t: &PublicTone| {
+            let d = t.frequency + nu;
+            (d - d.round()).abs()
+        };
+        let at = tones.partition_point(|t| t.frequency < -nu - tolerance);
+        let near = (at..tones.len().min(at + 2)).chain([0, tones.len() - 1]);
+        let Some(j) = near.min_by(|&a, &b| away(&tones[a]).total_cmp(&away(&tones[b]))) else {
+            continue;
+        };
+        if away(&tones[j]) > tolerance {
+            single += 1;
+        } else if i == j {
+            tones[i].frequency = if nu.abs() < 0.25 { 0.0 } else { -0.5 };
+            tones[i].amplitude.im = 0.0;
+        } else if j > i {
+            // Both lie at ±ν; the mean distance from 0, or from ±1/2, is the better estimate.
+            let nu = 0.5 * (nu - tones[j].frequency);
+            let mean = 0.5 * (tones[i].amplitude + tones[j].amplitude.conj());
+            (tones[i].frequency, tones[i].amplitude) = (nu, mean);
+            (tones[j].frequency, tones[j].amplitude) = (-nu, mean.conj());
+        }
+    }
+    single
 }
 
 /// A tone in the user's terms: the amplitude counts from the first sample.

@@ -167,14 +167,15 @@ fn fit_one_body<const FMA: bool>(
         }
         p += delta;
     }
-    Fit { tone: moved(comb, tone, p - start, a), misfit }
+    let shift = (p - start) / comb.geometry.scale();
+    Fit { tone: moved(tone, shift, a, comb.mean_time()), misfit }
 }
 
-/// A tone after a step of its position and with an amplitude found at the old phases.
-fn moved(comb: &Comb, tone: &Tone, delta: f64, a: Complex<f64>) -> Tone {
-    let shift = delta / comb.geometry.scale();
+/// A tone after a step of its frequency and with an amplitude found at the old phases of samples
+/// whose mean time is given.
+pub(crate) fn moved(tone: &Tone, shift: f64, a: Complex<f64>, mean_time: f64) -> Tone {
     let nu = tone.nu + shift;
-    Tone { nu: nu - nu.round(), amplitude: a * turn(-shift * comb.mean_time()), ..*tone }
+    Tone { nu: nu - nu.round(), amplitude: a * turn(-shift * mean_time), ..*tone }
 }
 
 /// Variances of a fit in units of the noise power: of |A| (and of |A| times the phase in the
@@ -244,7 +245,7 @@ pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
 
 /// Normal equations of tones that share bins; all are peeled. Unknowns are (Re A, Im A, P) of each
 /// tone. `None` where they span too many bins.
-fn normal_equations(
+pub(crate) fn normal_equations(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
@@ -391,7 +392,8 @@ fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(
         let delta = right[3 * i + 2];
         largest = largest.max(delta.abs());
         let a = tone.amplitude + Complex::new(right[3 * i], right[3 * i + 1]);
-        out.push(moved(comb, tone, delta.clamp(-0.5, 0.5), a));
+        let shift = delta.clamp(-0.5, 0.5) / comb.geometry.scale();
+        out.push(moved(tone, shift, a, comb.mean_time()));
     }
     out.iter().all(|t| t.nu.is_finite() && t.amplitude.norm().is_finite()).then_some((out, largest))
 }
