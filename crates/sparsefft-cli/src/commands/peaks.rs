@@ -1,6 +1,6 @@
 //! `sparsefft peaks`: the main job.
 
-use super::search::{Search, exit};
+use super::search::{Mode, Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::progress::{detail, note, peak_memory, spin};
@@ -32,6 +32,11 @@ pub struct Args {
     #[command(flatten)]
     input: Options,
 
+    /// grid: Fourier coefficients; tones: frequencies between the bins; auto: tones if the signal
+    /// is not sparse on the grid
+    #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Search")]
+    mode: Mode,
+
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     json: bool,
@@ -57,9 +62,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
     let plan = args.search.plan(recording.len())?;
     detail(&format!("{}\n{plan}", recording.description));
-    let spectrum = spin("transforming", || plan.transform(&recording))?;
+    let answer = spin("transforming", || args.search.answer(&plan, &recording, args.mode))?;
+    let spectrum = answer.spectrum;
     let view = View {
         spectrum: &spectrum,
+        tones: answer.tones.as_ref(),
         rate: recording.rate,
         center: recording.center,
         real: recording.is_real(),
@@ -80,7 +87,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     } else {
         let style = Style::stdout();
         let mut text = format!("{}: {}\n", args.file.display(), recording.description);
-        text += &format!("{}\n", output::header(&view));
+        text += &format!("mode {}: {}\n", view.mode(), output::header(&view));
         text +=
             &format!("{}\n", style.verdict(certificate.is_certified(), &certificate.to_string()));
         if spectrum.peaks().is_empty() {
@@ -94,6 +101,7 @@ pub fn run(args: &Args) -> Result<Exit> {
                 text += &format!("\n{}", output::picture(&view, style));
             }
         }
+        text += &output::others(&view);
         print(&text)?;
     }
     Ok(exit(&spectrum))

@@ -52,6 +52,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         center: recording.center,
         real: recording.is_real(),
         full_scale: recording.full_scale(),
+        tones: None,
     };
     let count = match args.insets {
         Some(count) => count,

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::units;
 use anyhow::{Result, bail};
-use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Spectrum, Verdict};
+use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Samples, Spectrum, Tones, Verdict};
 
 /// What to look for and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -25,6 +25,10 @@ pub struct Search {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
+    /// Standard deviation in bins to which tones between the bins shall be known
+    #[arg(long, value_name = "BINS")]
+    pub accuracy: Option<f64>,
+
     /// Unexplained share (relative L2) below which the signal counts as explained
     #[arg(long, value_name = "SHARE", default_value_t = 1e-6)]
     pub tolerance: f64,
@@ -33,6 +37,28 @@ pub struct Search {
     #[arg(long)]
     pub no_dense: bool,
 }
+
+/// Where peaks are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// On the grid first; between the bins if the signal is not sparse there.
+    Auto,
+    /// Fourier coefficients.
+    Grid,
+    /// Frequencies between the bins.
+    Tones,
+}
+
+/// A spectrum and, in the mode `tones`, what it was made from.
+pub struct Found {
+    /// The peaks.
+    pub spectrum: Spectrum,
+    /// The tones.
+    pub tones: Option<Tones>,
+}
+
+/// Share of the energy that uncertified tones must explain to be shown in place of a dense FFT.
+const EXPLAINED: f64 = 0.5;
 
 fn decibels(text: &str) -> Result<f64, String> {
     match text {
@@ -59,10 +85,51 @@ impl Search {
         if self.no_dense {
             problem = problem.fallback(Fallback::Never);
         }
+        if let Some(bins) = self.accuracy {
+            problem = problem.accuracy(bins);
+        }
         if let Some(k) = self.k {
             problem = problem.sparsity(k);
         }
         Ok(problem)
+    }
+
+    /// Transforms on the grid, between the bins, or first one and then the other.
+    ///
+    /// The grid comes first: it costs microseconds and proves itself. If it cannot, tones do, and
+    /// last, if nothing explains the signal, what the fallback allows on the grid.
+    pub fn answer<S: Samples>(&self, plan: &Plan, signal: &S, mode: Mode) -> Result<Found> {
+        let on_grid = |spectrum| Ok(Found { spectrum, tones: None });
+        let named = self.algorithm != Algorithm::Auto;
+        if mode == Mode::Grid || (mode == Mode::Auto && named) {
+            return on_grid(plan.transform(signal)?);
+        }
+        if mode == Mode::Tones {
+            let tones = plan.tones(signal)?;
+            return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        }
+        let n = signal.len();
+        let planned_dense = plan.recipe().algorithm == Algorithm::Dense;
+        let grid = if planned_dense {
+            plan.transform(signal)?
+        } else {
+            Plan::new(self.problem(n)?.fallback(Fallback::Never))?.transform(signal)?
+        };
+        if grid.certificate().verdict == Verdict::Certified {
+            return on_grid(grid);
+        }
+        let tones = plan.tones(signal)?;
+        let certificate = tones.certificate();
+        let better = if planned_dense {
+            // A dense transform is always right; leaked tones fill many of its bins.
+            certificate.is_certified() && 3 * tones.tones().len() < grid.peaks().len()
+        } else {
+            certificate.is_certified() || certificate.residual_energy < EXPLAINED
+        };
+        if better {
+            return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        }
+        on_grid(if planned_dense { grid } else { plan.transform(signal)? })
     }
 
     /// The plan for a signal of n samples.

@@ -27,8 +27,6 @@ pub(crate) struct Verification {
     pub(crate) unexplained: u64,
     /// Bins compared.
     pub(crate) tested: u64,
-    /// Mean energy per lane.
-    pub(crate) mean: f64,
     /// Relative variance of the energies times the lanes: 1 for white noise.
     pub(crate) spread: f64,
     /// Whether mean and spread are those of noise.
@@ -74,7 +72,7 @@ pub(crate) fn verify(
         || (mean < floor.s2 * (1.02 + 6.0 * mean_error) && spread < 1.05 + 7.0 * spread_error);
     // Half way between two bins the response is lowest.
     let (edge, _) = comb.window.response::<false>(F4::splat(0.5));
-    Verification { unexplained, tested, mean, spread, quiet, limit: (limit / m).sqrt() / edge.0[0] }
+    Verification { unexplained, tested, spread, quiet, limit: (limit / m).sqrt() / edge.0[0] }
 }
 
 /// How a tone stands in the verification comb.

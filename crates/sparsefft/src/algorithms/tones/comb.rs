@@ -16,7 +16,7 @@ use crate::plan::Prepared;
 use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{MAX_LINES, line_energy};
+use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
 use crate::stages::number::Rng;
 use crate::{Complex, Error};
 use std::sync::Arc;
@@ -270,6 +270,11 @@ impl Comb {
     /// Energy of one bin, recomputed.
     fn energy_of(&self, b: usize) -> f64 {
         self.residual[b..].iter().step_by(self.bins()).map(line_energy).sum()
+    }
+
+    /// The residual lanes of one bin.
+    pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
+        Lanes { data: &self.residual[b..], stride: self.bins(), offsets: &self.offsets }
     }
 
     /// Copies the residual lines of one bin.

@@ -7,7 +7,7 @@
 
 use super::comb::{Comb, Geometry, Tone};
 use crate::samples::Line;
-use crate::stages::locate::{Lanes, line_energy, single};
+use crate::stages::locate::{line_energy, single};
 
 /// A stretch of frequencies in the solver's terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,7 +96,7 @@ pub(crate) fn stretches(
     let gap = (3.0 * comb.window.null) as usize;
     let alias = |comb: &Comb, b: usize| -> Option<f64> {
         let (lines, count) = comb.lines_of(b);
-        let t = single(Lanes { lines: &lines[..count], offsets: &comb.offsets });
+        let t = single(comb.lanes_of(b));
         let (nu, away) = comb.geometry.unalias(b as f64, t);
         let left = comb.energy[b] - explained(comb, &lines[..count], t);
         (away < 0.35 && left < 0.3 * comb.energy[b]).then_some(nu)

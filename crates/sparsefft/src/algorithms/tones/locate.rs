@@ -14,7 +14,7 @@ use super::refine::{Floor, fit_group, fit_one};
 use crate::Complex;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
-use crate::stages::locate::{Lanes, MAX_LINES, single};
+use crate::stages::locate::{MAX_LINES, single};
 
 /// Share of a bin's energy that other tones may have while one is located.
 const IMPURITY: f64 = 0.05;
@@ -140,8 +140,7 @@ enum One {
 
 /// Tries a single exponential over the lanes.
 fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
-    let (lines, count) = comb.lines_of(b);
-    let t = single(Lanes { lines: &lines[..count], offsets: &comb.offsets });
+    let t = single(comb.lanes_of(b));
     let size = comb.bins();
     let mut y = [Complex::<f64>::ZERO; 3];
     comb.project(t, (b + size - 1) % size, 3, &mut y);

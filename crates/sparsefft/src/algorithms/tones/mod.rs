@@ -26,7 +26,7 @@ use crate::algorithms::Run;
 use crate::certificate::{Certificate, Verdict};
 use crate::problem::Noise;
 use crate::stages::Stage;
-use crate::stages::certify::threshold;
+use crate::stages::certify::{threshold, upper_quantile};
 use crate::tones::{Accuracy, Band, Cluster, Drift, Tone as PublicTone};
 use crate::{Complex, Error};
 use certify::{RESOLVED, Standing, confirm, verify};
@@ -208,7 +208,7 @@ struct Engine<'r, 'a> {
 
 impl<'r, 'a> Engine<'r, 'a> {
     fn new(run: &'r mut Run<'a>, bins: usize, most: usize) -> Self {
-        let z = run.workspace.tail(run.plan.problem.failure / (8 * bins) as f64);
+        let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
             run,
@@ -600,7 +600,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let s2 = s2 * other.window.noise / first.window.noise;
         let mut floor = self.floor(other, s2);
         floor.white = limits.floor.white;
-        let z = self.run.workspace.tail(self.run.plan.problem.failure / (4 * other.bins()) as f64);
+        let z = upper_quantile(self.run.plan.problem.failure / (4 * other.bins()) as f64);
         (floor, z.max(6.0))
     }
 
