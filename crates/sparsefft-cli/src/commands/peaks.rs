@@ -5,8 +5,8 @@ use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::progress::{detail, note, peak_memory, spin};
 use crate::output::{self, Style, View, print};
-use anyhow::Result;
-use sparsefft::Samples;
+use anyhow::{Result, ensure};
+use sparsefft::{Plan, Samples};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -37,6 +37,10 @@ pub struct Args {
     #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Search")]
     mode: Mode,
 
+    /// Standard deviation in bins to which tones shall be known; finer ones read more samples
+    #[arg(long, value_name = "BINS", help_heading = "Search")]
+    accuracy: Option<f64>,
+
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     json: bool,
@@ -60,7 +64,12 @@ const ROWS: usize = 40;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
-    let plan = args.search.plan(recording.len())?;
+    let mut problem = args.search.problem(recording.len())?;
+    if let Some(bins) = args.accuracy {
+        ensure!(args.mode != Mode::Grid, "--accuracy concerns tones; leave out --mode grid");
+        problem = problem.accuracy(bins);
+    }
+    let plan = Plan::new(problem)?;
     detail(&format!("{}\n{plan}", recording.description));
     let answer = spin("transforming", || args.search.answer(&plan, &recording, args.mode))?;
     let spectrum = answer.spectrum;

@@ -25,10 +25,6 @@ pub struct Search {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Standard deviation in bins to which tones between the bins shall be known
-    #[arg(long, value_name = "BINS")]
-    pub accuracy: Option<f64>,
-
     /// Unexplained share (relative L2) below which the signal counts as explained
     #[arg(long, value_name = "SHARE", default_value_t = 1e-6)]
     pub tolerance: f64,
@@ -85,9 +81,6 @@ impl Search {
         if self.no_dense {
             problem = problem.fallback(Fallback::Never);
         }
-        if let Some(bins) = self.accuracy {
-            problem = problem.accuracy(bins);
-        }
         if let Some(k) = self.k {
             problem = problem.sparsity(k);
         }
@@ -108,12 +101,11 @@ impl Search {
             let tones = plan.tones(signal)?;
             return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
         }
-        let n = signal.len();
         let planned_dense = plan.recipe().algorithm == Algorithm::Dense;
         let grid = if planned_dense {
             plan.transform(signal)?
         } else {
-            Plan::new(self.problem(n)?.fallback(Fallback::Never))?.transform(signal)?
+            Plan::new(plan.problem().clone().fallback(Fallback::Never))?.transform(signal)?
         };
         if grid.certificate().verdict == Verdict::Certified {
             return on_grid(grid);

@@ -223,7 +223,7 @@ impl Comb {
         let bins = self.bins();
         self.residual.resize(self.raw.len(), Line::ZERO);
         let mut weighted = run.workspace.take(bins);
-        let mut scratch = run.workspace.take(bins);
+        let mut scratch = run.workspace.take(self.fft.scratch_len());
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
             weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted);
