@@ -305,8 +305,13 @@ fn a_receiver_with_all_its_defects() {
     }
     let offset = nearest(&found, 0.0).expect("the offset is a tone at 0");
     assert!((offset.amplitude - free.offset).norm() < 0.1, "{offset:?}");
-    assert_eq!(found.bands().len(), 1, "{:?} {}", found.bands(), found.certificate());
-    assert!(found.bands()[0].low > 0.06 && found.bands()[0].high < 0.0603);
+    // The carrier's band, and perhaps its image.
+    let strongest = found.bands().iter().max_by(|a, b| a.power.total_cmp(&b.power)).unwrap();
+    assert!(strongest.low > 0.06 && strongest.high < 0.0603, "{strongest:?}");
+    assert!((10.0..90.0).contains(&strongest.power), "{strongest:?}");
+    for band in found.bands() {
+        assert!((0.06..0.0603).contains(&band.low.abs()), "{band:?}");
+    }
     // Nothing else but images is called a tone.
     for t in found.tones() {
         let known = free

@@ -16,6 +16,7 @@ use std::path::PathBuf;
   sparsefft peaks signal.npy               a table of the tones it finds
   sparsefft peaks signal.npy --rate 20M    the same, with frequencies in Hz
   sparsefft peaks signal.npy -k 50 --json  the 50 largest, as JSON
+  sparsefft peaks radio.cf32 --accuracy 1e-4   tones to a ten-thousandth of a bin
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
@@ -32,8 +33,7 @@ pub struct Args {
     #[command(flatten)]
     input: Options,
 
-    /// grid: Fourier coefficients; tones: frequencies between the bins; auto: tones if the signal
-    /// is not sparse on the grid
+    /// grid, tones (between the bins), or auto: tones if the signal is not sparse on the grid
     #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Search")]
     mode: Mode,
 

@@ -4,6 +4,7 @@ use crate::Exit;
 use crate::units;
 use anyhow::{Result, bail};
 use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Samples, Spectrum, Tones, Verdict};
+use std::str::FromStr;
 
 /// What to look for and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,7 +36,7 @@ pub struct Search {
 }
 
 /// Where peaks are looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// On the grid first; between the bins if the signal is not sparse there.
     Auto,
@@ -43,6 +44,18 @@ pub enum Mode {
     Grid,
     /// Frequencies between the bins.
     Tones,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Mode::Auto),
+            "grid" => Ok(Mode::Grid),
+            "tones" => Ok(Mode::Tones),
+            _ => Err(format!("unknown mode '{text}'; one of auto, grid, tones")),
+        }
+    }
 }
 
 /// A spectrum and, in the mode `tones`, what it was made from.
