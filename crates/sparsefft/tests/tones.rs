@@ -97,7 +97,7 @@ fn errors_come_near_the_bound() {
         }
     }
     // Expected 1.35; 120 errors scatter by 6 %.
-    let ratio = (sum / count as f64).sqrt();
+    let ratio = (sum / count).sqrt();
     assert!((1.0..1.6).contains(&ratio), "{ratio} times the Cramér-Rao bound");
 }
 
@@ -327,6 +327,17 @@ fn phase_noise_is_not_certified_as_tones() {
     let n = 1u64 << 20;
     let mut free = Free::random(n, 3, Some(30.0), 4000.0, 8);
     free.wander = 0.3;
+    let found = find(&free);
+    assert!(!found.certificate().is_certified(), "{}", found.certificate());
+}
+
+#[test]
+fn a_sweep_over_all_frequencies_is_not_noise() {
+    let n = 1u64 << 16;
+    let free = Free {
+        tones: vec![FreeTone { nu: -0.5, a: Complex::new(1.0, 0.0), drift: 1.0 / n as f64 }],
+        ..Free::new(n, &[], 0.0, 0)
+    };
     let found = find(&free);
     assert!(!found.certificate().is_certified(), "{}", found.certificate());
 }

@@ -131,7 +131,7 @@ impl Search {
         } else {
             certificate.is_certified() || certificate.residual_energy < EXPLAINED
         };
-        if better {
+        if better && !(tones.tones().is_empty() && tones.bands().is_empty()) {
             return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
         }
         on_grid(if planned_dense { grid } else { plan.transform(signal)? })

@@ -68,8 +68,10 @@ pub(crate) fn verify(
     let mean_error = (1.0 / (m * independent)).sqrt() + uncertainty;
     let spread_error = ((2.0 + 6.0 / m) / independent).sqrt();
     let noisy = floor.white;
-    let quiet = !noisy
-        || (mean < floor.s2 * (1.02 + 6.0 * mean_error) && spread < 1.05 + 7.0 * spread_error);
+    // Less scatter than that of noise is no noise either: a sweep fills all bins evenly.
+    let even = spread > 0.95 - 7.0 * spread_error;
+    let uneven = spread > 1.05 + 7.0 * spread_error;
+    let quiet = !noisy || (mean < floor.s2 * (1.02 + 6.0 * mean_error) && even && !uneven);
     // Half way between two bins the response is lowest.
     let (edge, _) = comb.window.response::<false>(F4::splat(0.5));
     Verification { unexplained, tested, spread, quiet, limit: (limit / m).sqrt() / edge.0[0] }

@@ -68,7 +68,7 @@ impl Geometry {
                 (stride - 1) | 1
             } else {
                 let quarter = stride / 4;
-                4 * if quarter % 2 == 0 { quarter - 1 } else { quarter }
+                4 * if quarter.is_multiple_of(2) { quarter - 1 } else { quarter }
             };
         } else if which > 0 {
             // Few strides exist; any other one is better than none.
@@ -80,7 +80,7 @@ impl Geometry {
         let ladder = ladder(stride);
         let span = stride * (bins as u64 - 1) + ladder[ladder.len() - 1] + 4;
         let mut base = n.checked_sub(span)? / 2;
-        if which % 2 == 0 {
+        if which.is_multiple_of(2) {
             base &= !3;
         }
         Some(Geometry { n, bins, stride, base, ladder })

@@ -126,7 +126,7 @@ pub(crate) fn stretches(
                 let step = (d - d.round()) * scale;
                 if step > -0.5 && step < (next - last_at) as f64 + 1.5 {
                     energy += comb.energy[b] - floor * comb.lanes() as f64;
-                    last = last + (d - d.round());
+                    last += d - d.round();
                     last_at = next;
                 }
             }

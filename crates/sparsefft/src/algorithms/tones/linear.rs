@@ -10,8 +10,7 @@ pub(crate) fn factor(a: &mut [f64], size: usize) -> bool {
                 sum -= a[i * size + m] * a[j * size + m];
             }
             if i == j {
-                // Negated so that NaN fails.
-                if !(sum > 0.0) {
+                if sum <= 0.0 || sum.is_nan() {
                     return false;
                 }
                 a[j * size + j] = sum.sqrt();

@@ -266,10 +266,10 @@ fn two_profiles(
                 _ => a[i] * d[i][b],
             }
         };
-        for b in 0..count {
+        for (b, r) in r.iter().enumerate() {
             for u in 0..6 {
                 let cu = column(u, b).conj();
-                right[u] += (cu * r[b]).re;
+                right[u] += (cu * r).re;
                 for v in 0..6 {
                     gram[6 * u + v] += (cu * column(v, b)).re;
                 }

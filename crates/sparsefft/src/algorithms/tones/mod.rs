@@ -871,7 +871,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                 seen.unexplained
             ));
         } else if !verified && !seen.quiet {
-            reasons.push(if seen.spread > 1.3 {
+            reasons.push(if !(0.7..1.3).contains(&seen.spread) {
                 "what is left is not white noise: its power differs from bin to bin".into()
             } else {
                 "another comb holds more power than the tones and the noise explain".into()

@@ -318,10 +318,8 @@ pub(crate) fn normal_equations(
         for j in 0..size {
             let other = j * count..(j + 1) * count;
             let mut c = Complex::<f64>::ZERO;
-            for l in 0..lines {
-                for tau in 0..4 {
-                    c += phasors[i][l].lane(tau).conj() * phasors[j][l].lane(tau);
-                }
+            for (p, q) in phasors[i].iter().zip(&phasors[j]).take(lines) {
+                c += (0..4).map(|tau| p.lane(tau).conj() * q.lane(tau)).sum::<Complex<f64>>();
             }
             c /= comb.lanes() as f64;
             let gg = product(&qg[span.clone()], &g[other.clone()]);
