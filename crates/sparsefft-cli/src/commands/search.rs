@@ -125,16 +125,21 @@ impl Search {
         }
         let tones = plan.tones(signal)?;
         let certificate = tones.certificate();
-        let better = if planned_dense {
-            // A dense transform is always right; leaked tones fill many of its bins.
-            certificate.is_certified() && 3 * tones.tones().len() < grid.peaks().len()
-        } else {
-            certificate.is_certified() || certificate.residual_energy < EXPLAINED
-        };
-        if better && !(tones.tones().is_empty() && tones.bands().is_empty()) {
-            return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        let (sure, explained) =
+            (certificate.is_certified(), certificate.residual_energy < EXPLAINED);
+        let count = tones.tones().len() + tones.bands().len() + tones.clusters().len();
+        let between = move || Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        if sure && count > 0 && !planned_dense {
+            return between();
         }
-        on_grid(if planned_dense { grid } else { plan.transform(signal)? })
+        // What the fallback allows; leaked tones fill many bins of a dense transform.
+        let grid = if planned_dense { grid } else { plan.transform(signal)? };
+        let leaked = self.k.is_none() && 3 * count < grid.peaks().len();
+        let better = match grid.certificate().verdict {
+            Verdict::Dense => leaked && explained && (sure || !planned_dense),
+            _ => explained,
+        };
+        if better && count > 0 { between() } else { on_grid(grid) }
     }
 
     /// The plan for a signal of n samples.
