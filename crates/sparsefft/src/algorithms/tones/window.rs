@@ -37,7 +37,8 @@ pub(crate) struct Window {
     slope: f64,
     /// First null of the response, in bins.
     pub(crate) null: f64,
-    /// Largest response beyond the main lobe.
+    /// Largest response of the continuous window beyond the main lobe. Sampling raises it by up to
+    /// 1.4 times, with 64 bins by 2.5 times; thresholds leave room for that.
     pub(crate) leak: f64,
     /// Σ g²: noise power in a bin over that in a sample.
     pub(crate) noise: f64,
@@ -204,7 +205,9 @@ mod tests {
                 }
                 let far = (0..60).map(|i| w.null + i as f64 * 0.4);
                 let worst = far.map(|x| dtft(x).abs()).fold(0.0, f64::max);
-                assert!(worst < 1.4 * w.leak + 1e-14, "{beta} {bins}: {worst} {}", w.leak);
+                // Sampling adds the images of the lobes; with few bins they are near.
+                let images = if bins < 128 { 2.5 } else { 1.4 };
+                assert!(worst < images * w.leak + 1e-14, "{beta} {bins}: {worst} {}", w.leak);
             }
         }
     }
