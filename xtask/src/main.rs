@@ -1,8 +1,10 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
 mod bench;
+mod install_c;
 mod kernels;
 mod promise;
+mod python;
 mod shell;
 mod test;
 
@@ -29,8 +31,13 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
+        help: "[--quick] [PART ...]  the experiment beside RustFFT, FFTW and oxifft; see crates/experiment",
         run: bench::run,
+    },
+    Command {
+        name: "install-c",
+        help: "--prefix DIR [--debug]  build and install the C library, its header and pkg-config file",
+        run: install_c::run,
     },
     Command {
         name: "kernels",

@@ -6,6 +6,7 @@
 //!
 //! - [`rng`]: a small portable generator, so that a seed means the same everywhere.
 //! - [`signal`]: signals given by their spectrum, stored or computed sample by sample.
+//! - [`fftw`]: FFTW as a judge, where it is installed.
 //! - [`generate`]: spectra: random, structured, adversarial.
 //! - [`free`]: recordings of tones between the bins, with the defects of receivers.
 //! - [`oracle`]: closed forms → naive DFT → radix-2 → RustFFT; each judges the next.
@@ -13,6 +14,7 @@
 //! - [`mod@judge`]: right or wrong, certified or not.
 //! - [`promise`]: the classes of signals over which the promise is swept, and the table.
 
+pub mod fftw;
 pub mod free;
 pub mod generate;
 pub mod judge;

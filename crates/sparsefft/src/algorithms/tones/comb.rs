@@ -10,8 +10,9 @@
 
 use super::window::{Foot, Window};
 use crate::algorithms::Run;
+use crate::cpu::dispatch;
 use crate::cpu::math::cis_turns;
-use crate::cpu::{dispatch, fma};
+use crate::cpu::wide::F4;
 use crate::plan::Prepared;
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -432,10 +433,9 @@ fn add_foot<const FMA: bool>(part: &mut [Line], foot: &Foot, line: &Line) {
     let mut b = foot.first;
     for &gain in &foot.gain[..foot.count] {
         let to = &mut part[b];
-        for tau in 0..4 {
-            to.re[tau] = fma::<FMA>(gain, line.re[tau], to.re[tau]);
-            to.im[tau] = fma::<FMA>(gain, line.im[tau], to.im[tau]);
-        }
+        let gain = F4::<FMA>::splat(gain);
+        to.re = gain.mul_add(F4(line.re), F4(to.re)).0;
+        to.im = gain.mul_add(F4(line.im), F4(to.im)).0;
         b += 1;
         if b == part.len() {
             b = 0;
@@ -465,18 +465,15 @@ fn project_body<const FMA: bool>(
     let scale = 1.0 / (4 * phasors.len()) as f64;
     let mut b = first;
     for o in out {
-        let (mut re, mut im) = ([0.0; 4], [0.0; 4]);
+        let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
         for (j, p) in phasors.iter().enumerate() {
             let u = &residual[j * bins + b];
-            for tau in 0..4 {
-                re[tau] = fma::<FMA>(p.re[tau], u.re[tau], re[tau]);
-                im[tau] = fma::<FMA>(p.re[tau], u.im[tau], im[tau]);
-            }
-            for tau in 0..4 {
-                re[tau] = fma::<FMA>(p.im[tau], u.im[tau], re[tau]);
-                im[tau] = fma::<FMA>(-p.im[tau], u.re[tau], im[tau]);
-            }
+            re = F4(p.re).mul_add(F4(u.re), re);
+            im = F4(p.re).mul_add(F4(u.im), im);
+            re = F4(p.im).mul_add(F4(u.im), re);
+            im = F4(p.im).negate_mul_add(F4(u.re), im);
         }
+        let (re, im) = (re.0, im.0);
         *o = Complex::new(
             scale * ((re[0] + re[1]) + (re[2] + re[3])),
             scale * ((im[0] + im[1]) + (im[2] + im[3])),

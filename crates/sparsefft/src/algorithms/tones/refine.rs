@@ -78,15 +78,15 @@ fn gather<const FMA: bool>(
 }
 
 #[inline(always)] // part of vectorised loops
-fn load(from: &[f64], at: usize) -> F4 {
+fn load<const FMA: bool>(from: &[f64], at: usize) -> F4<FMA> {
     F4([from[at], from[at + 1], from[at + 2], from[at + 3]])
 }
 
 #[inline(always)] // part of vectorised loops
 fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
-    let mut sum = F4::splat(0.0);
+    let mut sum = F4::<FMA>::ZERO;
     for at in (0..count).step_by(4) {
-        sum = load(a, at).mul_add::<FMA>(load(b, at), sum);
+        sum = load(a, at).mul_add(load(b, at), sum);
     }
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
@@ -103,7 +103,7 @@ fn whiten<const FMA: bool>(
     for (j, &v) in v[..count].iter().enumerate() {
         let row = &q[j * count..(j + 1) * count];
         for at in (0..count).step_by(4) {
-            let sum = load(row, at).mul_add::<FMA>(F4::splat(v), load(&out, at));
+            let sum = load::<FMA>(row, at).mul_add(F4::splat(v), load(&out, at));
             out[at..at + 4].copy_from_slice(&sum.0);
         }
     }
@@ -118,7 +118,7 @@ fn responses<const FMA: bool>(
     count: usize,
 ) -> ([f64; MAX_FOOT], [f64; MAX_FOOT]) {
     let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
-    let mut x = F4::splat(p) - F4([0.0, 1.0, 2.0, 3.0]);
+    let mut x = F4::<FMA>::splat(p) - F4::COUNT;
     for at in (0..count).step_by(4) {
         let (value, slope) = window.response::<FMA>(x);
         g[at..at + 4].copy_from_slice(&value.0);

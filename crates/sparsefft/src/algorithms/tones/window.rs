@@ -106,12 +106,12 @@ impl Window {
 
     /// Ĝ and its derivative at four distances.
     #[inline(always)] // part of vectorised loops
-    pub(crate) fn response<const FMA: bool>(&self, x: F4) -> (F4, F4) {
-        let a = (x * x).mul_add::<FMA>(F4::splat(-self.slope), F4::splat(self.beta * self.beta));
+    pub(crate) fn response<const FMA: bool>(&self, x: F4<FMA>) -> (F4<FMA>, F4<FMA>) {
+        let a = (x * x).mul_add(F4::splat(-self.slope), F4::splat(self.beta * self.beta));
         let (mut p, mut d) = (F4::splat(0.0), F4::splat(0.0));
         for &c in &self.series {
-            d = d.mul_add::<FMA>(a, p);
-            p = p.mul_add::<FMA>(a, F4::splat(c));
+            d = d.mul_add(a, p);
+            p = p.mul_add(a, F4::splat(c));
         }
         (p, d * x * F4::splat(-2.0 * self.slope))
     }
@@ -133,7 +133,7 @@ impl Window {
             gain: [0.0; MAX_FOOT],
             slope: [0.0; MAX_FOOT],
         };
-        let mut x = F4::splat(position - first as f64) - F4([0.0, 1.0, 2.0, 3.0]);
+        let mut x = F4::<FMA>::splat(position - first as f64) - F4::COUNT;
         for at in (0..2 * half).step_by(4) {
             let (g, d) = self.response::<FMA>(x);
             foot.gain[at..at + 4].copy_from_slice(&g.0);
