@@ -34,7 +34,7 @@ use comb::{Comb, Geometry, Tone, turn};
 use extras::Stretch;
 use locate::{Limits, decode};
 use refine::{Floor, bend, fit_group, fit_one, groups, joint_variances, variances};
-use window::{BETAS, leak};
+use window::{BETAS, Window, leak};
 
 /// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
 /// deviate.
@@ -304,7 +304,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         loop {
             let s2 = self.quantile(comb, CROWD);
             let floor = self.floor(comb, s2);
-            match tighter(&floor, comb.window.beta, s2) {
+            match tighter(&floor, &comb.window, s2) {
                 Some(beta) => comb.rewindow(self.run, beta),
                 None => return floor,
             }
@@ -314,7 +314,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Once the tones are peeled the floor is seen better; if it asks for a tighter window after
     /// all, the same tones are peeled and refined under that.
     fn tighten_again(&mut self, first: &mut Comb, limits: &mut Limits) {
-        while let Some(beta) = tighter(&limits.floor, first.window.beta, limits.floor.s2) {
+        while let Some(beta) = tighter(&limits.floor, &first.window, limits.floor.s2) {
             first.rewindow(self.run, beta);
             self.tones.iter().for_each(|t| first.remove(t));
             self.dirty.fill(true);
@@ -986,19 +986,19 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 }
 
-/// The shape that the floor asks for, if it is tighter than β. Where leakage hides the noise, the
+/// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
 /// tightest.
-fn tighter(floor: &Floor, beta: f64, s2: f64) -> Option<f64> {
+fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
     if floor.leak2 == 0.0 || s2 >= TIGHT * floor.leak2 {
         return None;
     }
-    let strongest = floor.leak2 / leak(beta).powi(2);
+    let strongest = floor.leak2 / window.leak.powi(2);
     let fits = |b: &f64| s2 >= TIGHT * leak(*b).powi(2) * strongest;
     let wanted = match s2 < 4.0 * floor.leak2 {
         true => TIGHTEST,
         false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
     };
-    (wanted > beta).then_some(wanted)
+    (wanted > window.beta).then_some(wanted)
 }
 
 /// The sorted places within `reach` of p on a circle of `size`, and perhaps a few more.
