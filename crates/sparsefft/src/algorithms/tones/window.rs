@@ -6,7 +6,7 @@
 //!
 //! Ĝ(x) = (β/sinh β)·sinh(√A)/√A,  A = β² - (πx(B-1)/B)²,
 //!
-//! first null at h = √(β²+π²)/π bins, below [`Window::leak`] beyond. White noise of power σ² per
+//! first null at h = √(β²+π²)/π·B/(B-1) bins, below [`Window::leak`] beyond. White noise of power σ² per
 //! sample gives every bin the power σ²Σg², with the correlation
 //! R(d) = Σ g²cos(2π(r-B/2)d/B)/Σg² between bins d apart; [`Window::whitener`] is its inverse.
 
@@ -37,8 +37,7 @@ pub(crate) struct Window {
     slope: f64,
     /// First null of the response, in bins.
     pub(crate) null: f64,
-    /// Largest response beyond the main lobe: that of the continuous window, or what sampling makes
-    /// of it where there are few bins.
+    /// Largest response beyond the main lobe.
     pub(crate) leak: f64,
     /// Σ g²: noise power in a bin over that in a sample.
     pub(crate) noise: f64,
@@ -73,7 +72,7 @@ impl Window {
                 if x.abs() > 1.0 { 0.0 } else { scale * bessel_i0(beta * (1.0 - x * x).sqrt()) }
             })
             .collect();
-        let leak = leak(beta).max(sampled_leak(&taps, (beta * beta + PI * PI).sqrt() / PI));
+        let leak = leak(beta);
         let top = beta.sinh() / beta;
         let mut series = vec![1.0 / top];
         let mut term = 1.0;
@@ -88,7 +87,8 @@ impl Window {
         series.reverse();
         let noise: f64 = taps.iter().map(|g| g * g).sum();
         let correlation = correlation(beta, half_length / bins as f64);
-        let null = (beta * beta + PI * PI).sqrt() / PI;
+        // A = -π².
+        let null = (beta * beta + PI * PI).sqrt() / PI * bins as f64 / (bins - 1) as f64;
         Window {
             beta,
             bins,
@@ -162,22 +162,6 @@ impl Window {
 /// Largest response beyond the main lobe of shape β.
 pub(crate) fn leak(beta: f64) -> f64 {
     0.22 * beta / beta.sinh()
-}
-
-/// Largest response of few taps beyond the null, at four places per bin; 0 for many, where it is
-/// that of the continuous window.
-fn sampled_leak(taps: &[f64], null: f64) -> f64 {
-    let bins = taps.len();
-    if bins > 128 {
-        return 0.0;
-    }
-    let response = |x: f64| -> f64 {
-        let centre = (bins / 2) as f64;
-        let at = |r: usize| cis_turns(x * (r as f64 - centre) / bins as f64).0;
-        taps.iter().enumerate().map(|(r, g)| g * at(r)).sum()
-    };
-    let first = (4.0 * null).ceil() as usize;
-    (first..=2 * bins).map(|i| response(0.25 * i as f64).abs()).fold(0.0, f64::max)
 }
 
 /// R(d) for d = 0 … [`MAX_SPAN`]: a smooth integral, for which 256 points suffice whatever B is.
