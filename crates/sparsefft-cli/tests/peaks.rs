@@ -80,13 +80,57 @@ fn real_signals_give_both_sides_and_a_one_sided_table() {
 }
 
 #[test]
+fn tones_between_the_bins_are_found_without_being_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = 1usize << 18;
+    let mut random = noise(3);
+    let tau = std::f64::consts::TAU;
+    let list = [(1234.37, 1.0), (100_000.71, 0.3), (200_000.5, 0.1)];
+    let x: Vec<_> = (0..n)
+        .map(|t| {
+            let tone = |f: f64| Complex::cis(tau * (f * t as f64 / n as f64).fract());
+            let sum: Complex<f64> = list.iter().map(|&(f, a)| tone(f) * a).sum();
+            sum + c(random(), random()) * 0.1
+        })
+        .collect();
+    let file = npy_c16(dir.path(), "x.npy", &x);
+    let file = file.to_str().unwrap();
+    let out = run(["peaks", file, "--json"]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let v = json(&out);
+    assert_eq!(v["mode"], "tones");
+    assert_eq!(v["plan"]["algorithm"], "tones");
+    assert_eq!(v["certificate"]["verdict"], "certified");
+    assert_eq!(
+        (v["bands"].as_array().unwrap().len(), v["clusters"].as_array().unwrap().len()),
+        (0, 0)
+    );
+    let peaks = v["peaks"].as_array().unwrap();
+    assert_eq!(peaks.len(), 3);
+    for (p, (f, a)) in peaks.iter().zip(list) {
+        let (bin, std) = (p["bin"].as_f64().unwrap(), p["bin_std"].as_f64().unwrap());
+        assert!((bin - f).abs() < 6.0 * std && std < 0.1, "{bin} ± {std} is not {f}");
+        assert_eq!(p["index"].as_u64().unwrap(), bin.round() as u64);
+        assert!((p["magnitude"].as_f64().unwrap() / n as f64 / a - 1.0).abs() < 0.1);
+        assert!(p["snr_db"].as_f64().unwrap() > 0.0);
+    }
+    let text = stdout(&run(["peaks", file]));
+    assert!(text.contains("mode tones") && text.contains("1234.3"), "{text}");
+    // The grid keeps its semantics on request.
+    let v = json(&run(["peaks", file, "--mode", "grid", "-k", "3", "--json"]));
+    assert_eq!(v["mode"], "grid");
+    assert_eq!(v["peaks"][0]["bin"].as_f64(), v["peaks"][0]["index"].as_f64());
+    assert_eq!(run(["peaks", file, "--mode", "what"]).status.code(), Some(2));
+}
+
+#[test]
 fn csv_has_a_header_and_a_line_per_peak() {
     let dir = tempfile::tempdir().unwrap();
     let file = npy_c16(dir.path(), "x.npy", &tones(1024, &[(3, c(2.0, 0.0)), (900, c(0.0, 1.0))]));
     let out = run(["peaks", file.to_str().unwrap(), "-k", "2", "--csv", "--rate", "1.024k"]);
     let text = stdout(&out);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "index,frequency,hertz,re,im,magnitude,phase,level_db,snr_db");
+    assert_eq!(lines[0], "index,frequency,hertz,re,im,magnitude,phase,level_db,snr_db,bin,bin_std");
     assert_eq!(lines.len(), 3);
     let first: Vec<&str> = lines[1].split(',').collect();
     assert_eq!((first[0], first[2], first[7]), ("3", "3", "6.021"));

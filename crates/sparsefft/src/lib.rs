@@ -56,6 +56,7 @@ mod problem;
 mod samples;
 mod spectrum;
 mod stages;
+mod tones;
 
 pub use certificate::{Certificate, Verdict};
 pub use error::Error;
@@ -67,6 +68,7 @@ pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper}
 pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};
 pub use spectrum::{Norm, Peak, Report, Spectrum};
 pub use stages::Stage;
+pub use tones::{Accuracy, Band, Cluster, Drift, Tone, Tones, TonesReport};
 
 /// The k largest Fourier coefficients of a signal.
 ///

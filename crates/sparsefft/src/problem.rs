@@ -146,6 +146,7 @@ pub struct Problem {
     pub(crate) taper: Taper,
     pub(crate) fallback: Fallback,
     pub(crate) seed: u64,
+    pub(crate) accuracy: Option<f64>,
 }
 
 impl Problem {
@@ -161,6 +162,7 @@ impl Problem {
             taper: Taper::None,
             fallback: Fallback::Auto,
             seed: 0,
+            accuracy: None,
         }
     }
 
@@ -219,6 +221,14 @@ impl Problem {
         self
     }
 
+    /// Standard deviation, in bins, to which [`Plan::tones`](crate::Plan::tones) shall know every
+    /// frequency (default: what the first pass gives). A finer one is bought by reading more
+    /// samples, up to all of them. The transform on the grid does not use it.
+    pub fn accuracy(mut self, bins: f64) -> Self {
+        self.accuracy = Some(bins);
+        self
+    }
+
     /// Signal length.
     pub fn n(&self) -> u64 {
         self.n
@@ -257,6 +267,9 @@ impl Problem {
         }
         range("tolerance", self.tolerance, 0.0, 1.0, "0 to 1")?;
         range("failure probability", self.failure, 1e-15, 0.5, "1e-15 to 0.5")?;
+        if let Some(bins) = self.accuracy {
+            range("accuracy", bins, 0.0, 1.0, "0 to 1 bins")?;
+        }
         if let Taper::Kaiser(beta) = self.taper {
             range("kaiser beta", beta, 0.0, 500.0, "0 to 500")?;
         }

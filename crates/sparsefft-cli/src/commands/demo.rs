@@ -86,8 +86,14 @@ pub fn run(args: &Args) -> Result<Exit> {
     let dense_seconds = started.elapsed().as_secs_f64();
     step("");
 
-    let view =
-        View { spectrum: &spectrum, rate: Some(RATE), center: None, real: false, full_scale: 1.0 };
+    let view = View {
+        spectrum: &spectrum,
+        rate: Some(RATE),
+        center: None,
+        real: false,
+        full_scale: 1.0,
+        tones: None,
+    };
     let right = tones.iter().filter(|(f, _)| spectrum.value(*f) != Complex::ZERO).count();
     let worst = tones
         .iter()

@@ -1,12 +1,12 @@
 //! `sparsefft peaks`: the main job.
 
-use super::search::{Search, exit};
+use super::search::{Mode, Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::progress::{detail, note, peak_memory, spin};
 use crate::output::{self, Style, View, print};
-use anyhow::Result;
-use sparsefft::Samples;
+use anyhow::{Result, ensure};
+use sparsefft::{Plan, Samples};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -16,6 +16,7 @@ use std::path::PathBuf;
   sparsefft peaks signal.npy               a table of the tones it finds
   sparsefft peaks signal.npy --rate 20M    the same, with frequencies in Hz
   sparsefft peaks signal.npy -k 50 --json  the 50 largest, as JSON
+  sparsefft peaks radio.cf32 --accuracy 1e-4   tones to a ten-thousandth of a bin
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
@@ -31,6 +32,14 @@ pub struct Args {
 
     #[command(flatten)]
     input: Options,
+
+    /// grid, tones (between the bins), or auto: tones if the signal is not sparse on the grid
+    #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Search")]
+    mode: Mode,
+
+    /// Standard deviation in bins to which tones shall be known; finer ones read more samples
+    #[arg(long, value_name = "BINS", help_heading = "Search")]
+    accuracy: Option<f64>,
 
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
@@ -55,10 +64,16 @@ const ROWS: usize = 40;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
-    let plan = args.search.plan(recording.len())?;
+    let mut problem = args.search.problem(recording.len())?;
+    if let Some(bins) = args.accuracy {
+        ensure!(args.mode != Mode::Grid, "--accuracy concerns tones; leave out --mode grid");
+        problem = problem.accuracy(bins);
+    }
+    let plan = Plan::new(problem)?;
     detail(&format!("{}\n{plan}", recording.description));
-    let spectrum = spin("transforming", || plan.transform(&recording))?;
-    let view = View::new(&spectrum, &recording);
+    let answer = spin("transforming", || args.search.answer(&plan, &recording, args.mode))?;
+    let spectrum = answer.spectrum;
+    let view = View { tones: answer.tones.as_ref(), ..View::new(&spectrum, &recording) };
     detail(&output::stages(&view));
     if let Some(memory) = peak_memory() {
         detail(&format!("peak memory {memory} bytes"));
@@ -74,7 +89,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     } else {
         let style = Style::stdout();
         let mut text = format!("{}: {}\n", args.file.display(), recording.description);
-        text += &format!("{}\n", output::header(&view));
+        text += &format!("mode {}: {}\n", view.mode(), output::header(&view));
         text +=
             &format!("{}\n", style.verdict(certificate.is_certified(), &certificate.to_string()));
         if spectrum.peaks().is_empty() {
@@ -88,6 +103,7 @@ pub fn run(args: &Args) -> Result<Exit> {
                 text += &format!("\n{}", output::picture(&view, style));
             }
         }
+        text += &output::others(&view);
         print(&text)?;
     }
     Ok(exit(&spectrum))

@@ -3,7 +3,8 @@
 use crate::Exit;
 use crate::units;
 use anyhow::{Result, bail};
-use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Spectrum, Verdict};
+use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Samples, Spectrum, Tones, Verdict};
+use std::str::FromStr;
 
 /// What to look for and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -34,6 +35,40 @@ pub struct Search {
     pub no_dense: bool,
 }
 
+/// Where peaks are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// On the grid first; between the bins if the signal is not sparse there.
+    Auto,
+    /// Fourier coefficients.
+    Grid,
+    /// Frequencies between the bins.
+    Tones,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Mode::Auto),
+            "grid" => Ok(Mode::Grid),
+            "tones" => Ok(Mode::Tones),
+            _ => Err(format!("unknown mode '{text}'; one of auto, grid, tones")),
+        }
+    }
+}
+
+/// A spectrum and, in the mode `tones`, what it was made from.
+pub struct Found {
+    /// The peaks.
+    pub spectrum: Spectrum,
+    /// The tones.
+    pub tones: Option<Tones>,
+}
+
+/// Share of the energy that uncertified tones must explain to be shown in place of a dense FFT.
+const EXPLAINED: f64 = 0.5;
+
 fn decibels(text: &str) -> Result<f64, String> {
     match text {
         "inf" | "exact" => Ok(f64::INFINITY),
@@ -63,6 +98,48 @@ impl Search {
             problem = problem.sparsity(k);
         }
         Ok(problem)
+    }
+
+    /// Transforms on the grid, between the bins, or first one and then the other.
+    ///
+    /// The grid comes first: it costs microseconds and proves itself. If it cannot, tones do, and
+    /// last, if nothing explains the signal, what the fallback allows on the grid.
+    pub fn answer<S: Samples>(&self, plan: &Plan, signal: &S, mode: Mode) -> Result<Found> {
+        let on_grid = |spectrum| Ok(Found { spectrum, tones: None });
+        let named = self.algorithm != Algorithm::Auto;
+        if mode == Mode::Grid || (mode == Mode::Auto && named) {
+            return on_grid(plan.transform(signal)?);
+        }
+        if mode == Mode::Tones {
+            let tones = plan.tones(signal)?;
+            return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        }
+        let planned_dense = plan.recipe().algorithm == Algorithm::Dense;
+        let grid = if planned_dense {
+            plan.transform(signal)?
+        } else {
+            Plan::new(plan.problem().clone().fallback(Fallback::Never))?.transform(signal)?
+        };
+        if grid.certificate().verdict == Verdict::Certified {
+            return on_grid(grid);
+        }
+        let tones = plan.tones(signal)?;
+        let certificate = tones.certificate();
+        let (sure, explained) =
+            (certificate.is_certified(), certificate.residual_energy < EXPLAINED);
+        let count = tones.tones().len() + tones.bands().len() + tones.clusters().len();
+        let between = move || Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+        if sure && count > 0 && !planned_dense {
+            return between();
+        }
+        // What the fallback allows; leaked tones fill many bins of a dense transform.
+        let grid = if planned_dense { grid } else { plan.transform(signal)? };
+        let leaked = self.k.is_none() && 3 * count < grid.peaks().len();
+        let better = match grid.certificate().verdict {
+            Verdict::Dense => leaked && explained && (sure || !planned_dense),
+            _ => explained,
+        };
+        if better && count > 0 { between() } else { on_grid(grid) }
     }
 
     /// The plan for a signal of n samples.

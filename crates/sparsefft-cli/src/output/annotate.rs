@@ -75,7 +75,7 @@ pub fn annotate(view: &View<'_>, source: &Source<'_>, output: &Path) -> Result<S
             "core:freq_lower_edge": f - half,
             "core:freq_upper_edge": f + half,
             "core:label": si(f, "Hz", 6),
-            "core:comment": format!("bin {} of {n}: {:.2} dB, phase {:+.4} rad", p.index,
+            "core:comment": format!("bin {} of {n}: {:.2} dB, phase {:+.4} rad", view.bin(p).0,
                                     view.level(p), p.phase()),
             "core:generator": GENERATOR,
         }));

@@ -10,12 +10,18 @@ use sparsefft::Recipe;
 #[derive(Debug, Serialize)]
 pub struct Peaks {
     schema: u32,
+    /// `grid`: Fourier coefficients; `tones`: frequencies between the bins.
+    mode: &'static str,
     n: u64,
     /// The number that was asked for, or null if it was to be found out.
     k: Option<u64>,
     rate: Option<f64>,
     center: Option<f64>,
     peaks: Vec<Peak>,
+    /// Narrow-band signals that are no tones.
+    bands: Vec<Band>,
+    /// Tones too near to be told apart.
+    clusters: Vec<Cluster>,
     certificate: Certificate,
     plan: Plan,
     samples_read: u64,
@@ -27,6 +33,10 @@ pub struct Peaks {
 #[derive(Debug, Serialize)]
 struct Peak {
     index: u64,
+    /// Real-valued position; `index` is the nearest bin.
+    bin: f64,
+    /// Standard deviation of `bin`; 0 on the grid.
+    bin_std: f64,
     /// Cycles per sample, -1/2 … 1/2.
     frequency: f64,
     /// Absolute frequency; missing if the rate is not known.
@@ -38,6 +48,25 @@ struct Peak {
     phase: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     snr_db: Option<f64>,
+    /// Change of the position over the record, in bins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drift_bins: Option<f64>,
+}
+
+/// A narrow-band signal: edges in cycles per sample and mean power.
+#[derive(Debug, Serialize)]
+struct Band {
+    low: f64,
+    high: f64,
+    power: f64,
+}
+
+/// Unresolved tones: middle and width in cycles per sample and mean power.
+#[derive(Debug, Serialize)]
+struct Cluster {
+    centre: f64,
+    width: f64,
+    power: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,21 +146,38 @@ impl Peaks {
         let (s, c, r) = (view.spectrum, view.spectrum.certificate(), view.spectrum.report());
         let peaks = s.peaks().iter().map(|p| Peak {
             index: p.index,
-            frequency: p.frequency(s.n()),
+            bin: view.bin(p).0,
+            bin_std: view.bin(p).1,
+            frequency: view.cycles(p),
             hertz: view.rate.map(|_| view.frequency(p)),
             re: p.value.re,
             im: p.value.im,
             magnitude: p.magnitude(),
             phase: p.phase(),
             snr_db: view.snr(p),
+            drift_bins: view
+                .tone(p)
+                .and_then(|t| t.drift)
+                .map(|d| d.rate * s.n() as f64 * s.n() as f64),
         });
+        let bands = view.tones.map_or(&[][..], |t| t.bands());
+        let clusters = view.tones.map_or(&[][..], |t| t.clusters());
         Peaks {
             schema: 1,
+            mode: view.mode(),
             n: s.n(),
             k: recipe.k,
             rate: view.rate,
             center: view.center,
             peaks: peaks.collect(),
+            bands: bands
+                .iter()
+                .map(|b| Band { low: b.low, high: b.high, power: b.power })
+                .collect(),
+            clusters: clusters
+                .iter()
+                .map(|c| Cluster { centre: c.centre, width: c.width, power: c.power })
+                .collect(),
             certificate: Certificate {
                 verdict: c.verdict.name(),
                 reason: c.reason.clone(),
@@ -143,7 +189,7 @@ impl Peaks {
                 failure_probability: c.failure_probability,
                 attempts: c.attempts,
             },
-            plan: Plan { algorithm: r.algorithm.name(), ..Plan::new(recipe) },
+            plan: Plan { algorithm: view.algorithm(), ..Plan::new(recipe) },
             samples_read: r.samples_read,
             seconds: r.elapsed.as_secs_f64(),
             stages: r

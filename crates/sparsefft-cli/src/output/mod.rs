@@ -20,10 +20,10 @@ pub mod zoom;
 pub use csv::csv;
 pub use json::{Peaks, Plan as PlanJson};
 pub use npz::npz;
-pub use table::{header, stages, table};
+pub use table::{header, others, stages, table};
 
 use crate::input::Recording;
-use sparsefft::{Peak, Samples, Spectrum};
+use sparsefft::{Peak, Samples, Spectrum, Tone, Tones};
 use std::io::{IsTerminal, Write};
 
 /// A spectrum and what the recording tells about its axes.
@@ -38,6 +38,8 @@ pub struct View<'a> {
     pub real: bool,
     /// |x| that counts as 0 dB.
     pub full_scale: f64,
+    /// The tones whose nearest bins the spectrum lists, if the answer is not on the grid.
+    pub tones: Option<&'a Tones>,
 }
 
 impl<'a> View<'a> {
@@ -49,12 +51,52 @@ impl<'a> View<'a> {
             center: recording.center,
             real: recording.is_real(),
             full_scale: recording.full_scale(),
+            tones: None,
         }
     }
 
     /// Frequency of a peak: in Hz if the rate is known, else in cycles per sample.
     pub fn frequency(&self, peak: &Peak) -> f64 {
-        self.axis(peak.frequency(self.spectrum.n()))
+        self.axis(self.cycles(peak))
+    }
+
+    /// Frequency of a peak in cycles per sample.
+    pub fn cycles(&self, peak: &Peak) -> f64 {
+        match self.tone(peak) {
+            Some(tone) => tone.frequency,
+            None => peak.frequency(self.spectrum.n()),
+        }
+    }
+
+    /// The tone that a peak stands for.
+    pub fn tone(&self, peak: &Peak) -> Option<&Tone> {
+        let n = self.spectrum.n();
+        let tones = self.tones?.tones();
+        // Sorted by frequency: those below zero come first and have the higher indices.
+        let middle = tones.partition_point(|t| t.frequency < 0.0);
+        let (below, above) = tones.split_at(middle);
+        let find = |part: &'_ [Tone]| part.binary_search_by_key(&peak.index, |t| t.index(n)).ok();
+        if let Some(i) = find(above) {
+            return Some(&above[i]);
+        }
+        // A tone just below zero may be nearest to bin 0.
+        find(below).map(|i| &below[i]).or_else(|| tones.iter().find(|t| t.index(n) == peak.index))
+    }
+
+    /// Position in bins and its standard deviation.
+    pub fn bin(&self, peak: &Peak) -> (f64, f64) {
+        let n = self.spectrum.n();
+        self.tone(peak).map_or((peak.index as f64, 0.0), |t| (t.bin(n), t.bin_std(n)))
+    }
+
+    /// Where the peaks lie, in one word.
+    pub fn mode(&self) -> &'static str {
+        if self.tones.is_some() { "tones" } else { "grid" }
+    }
+
+    /// What produced the answer.
+    pub fn algorithm(&self) -> &'static str {
+        if self.tones.is_some() { "tones" } else { self.spectrum.report().algorithm.name() }
     }
 
     /// A frequency in cycles per sample on the axis that is shown.
@@ -96,7 +138,10 @@ impl<'a> View<'a> {
 
     /// Digits after the point that tell neighbouring bins apart at this scale.
     pub fn digits(&self, scale: f64) -> usize {
-        let bin = self.rate.unwrap_or(1.0) / self.spectrum.n() as f64 / scale;
+        let mut bin = self.rate.unwrap_or(1.0) / self.spectrum.n() as f64 / scale;
+        if let Some(tones) = self.tones {
+            bin *= tones.report().accuracy.bins.clamp(1e-6, 1.0);
+        }
         (-bin.log10()).ceil().clamp(0.0, 12.0) as usize
     }
 }

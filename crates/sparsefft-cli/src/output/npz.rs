@@ -4,7 +4,7 @@ use super::View;
 use super::recorder::npy;
 
 /// The archive: `index`, `frequency` (cycles per sample), `hertz` (where the rate is known),
-/// `value`, and the scalars `n` and `noise_floor`, all sorted by index.
+/// `value`, `bin`, `bin_std`, and the scalars `n` and `noise_floor`, all sorted by index.
 pub fn npz(view: &View<'_>) -> Vec<u8> {
     let spectrum = view.spectrum;
     let (n, peaks) = (spectrum.n(), spectrum.peaks());
@@ -17,8 +17,10 @@ pub fn npz(view: &View<'_>) -> Vec<u8> {
     let pair = |p: &sparsefft::Peak| [p.value.re.to_le_bytes(), p.value.im.to_le_bytes()].concat();
     let mut members = vec![
         ("index", column("<u8", peaks.iter().flat_map(|p| p.index.to_le_bytes()).collect())),
-        ("frequency", column("<f8", floats(&|p| p.frequency(n)))),
+        ("frequency", column("<f8", floats(&|p| view.cycles(p)))),
         ("value", column("<c16", peaks.iter().flat_map(pair).collect())),
+        ("bin", column("<f8", floats(&|p| view.bin(p).0))),
+        ("bin_std", column("<f8", floats(&|p| view.bin(p).1))),
         ("n", scalar("<u8", &n.to_le_bytes())),
         ("noise_floor", scalar("<f8", &spectrum.certificate().noise_floor.to_le_bytes())),
     ];

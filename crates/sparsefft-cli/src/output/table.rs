@@ -16,7 +16,7 @@ pub fn header(view: &View<'_>) -> String {
     } else {
         format!("{} {} samples read", share(view), grouped(n))
     };
-    format!("{reads}, {} by '{}'", seconds(report.elapsed.as_secs_f64()), report.algorithm)
+    format!("{reads}, {} by '{}'", seconds(report.elapsed.as_secs_f64()), view.algorithm())
 }
 
 /// How many of the samples were read: `0.34 %`, or `all`. A dense transform after a failed search
@@ -57,12 +57,22 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
     let wide = |title: &str, cells: &mut dyn Iterator<Item = usize>| {
         cells.max().unwrap_or(0).max(title.chars().count())
     };
-    let index_width = wide("index", &mut shown.iter().map(|p| p.index.to_string().len()));
+    let place = |p: &Peak| match view.tone(p) {
+        Some(tone) => {
+            let n = view.spectrum.n();
+            // As many digits as are known.
+            let digits = (-tone.bin_std(n).max(1e-9).log10()).ceil().clamp(1.0, 6.0) as usize;
+            format!("{:.digits$}", tone.bin(n))
+        }
+        None => p.index.to_string(),
+    };
+    let title = if view.tones.is_some() { "bin" } else { "index" };
+    let index_width = wide(title, &mut shown.iter().map(|p| place(p).len()));
     let frequency_width = wide(&unit, &mut shown.iter().map(|p| frequency(p).len()));
     let level = if view.full_scale == 1.0 { "dB" } else { "dBFS" };
     let head = format!(
         "{:>index_width$}  {unit:>frequency_width$}  {level:>8}  {:>8}  {:>7}",
-        "index", "phase", "SNR dB"
+        title, "phase", "SNR dB"
     );
     let mut out = format!("{}\n", style.bold(&head));
     for p in shown {
@@ -70,7 +80,7 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
         let share = (view.level(p) - bottom + 6.0) / (top - bottom + 6.0);
         out += &format!(
             "{:>index_width$}  {:>frequency_width$}  {:>8.2}  {:>+8.4}  {snr:>7}  {}\n",
-            p.index,
+            place(p),
             frequency(p),
             tidy(view.level(p), 100.0),
             tidy(p.phase(), 10_000.0),
@@ -83,6 +93,32 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
     }
     if view.real && view.spectrum.peaks().len() > peaks.len() {
         out += "real signal: the mirror images at negative frequencies are not shown\n";
+    }
+    out
+}
+
+/// Bands and clusters, a line each.
+pub fn others(view: &View<'_>) -> String {
+    let Some(tones) = view.tones else { return String::new() };
+    let n = tones.n() as f64;
+    let level = |power: f64| tidy(view.level_of(power.sqrt()), 100.0);
+    let mut out = String::new();
+    for b in tones.bands() {
+        out += &format!(
+            "band     bins {:.1} to {:.1} ({:.1} wide), {:.2} dB\n",
+            (b.low * n).rem_euclid(n),
+            (b.high * n).rem_euclid(n),
+            b.width() * n,
+            level(b.power)
+        );
+    }
+    for c in tones.clusters() {
+        out += &format!(
+            "cluster  around bin {:.1}, {:.1} bins wide, {:.2} dB: tones too near to be told apart\n",
+            (c.centre * n).rem_euclid(n),
+            c.width * n,
+            level(c.power)
+        );
     }
     out
 }

@@ -4,6 +4,7 @@ mod comb_vote;
 mod dense;
 pub(crate) mod peeling;
 mod taper;
+pub(crate) mod tones;
 pub(crate) mod vote;
 
 use crate::Error;

@@ -8,6 +8,7 @@ pub use recipe::{CombRecipe, Estimate, First, FlatKind, Method, Peeling, Recipe,
 
 pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
 
+use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
@@ -17,6 +18,7 @@ use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::Singles;
 use crate::stages::window::Kaiser;
+use crate::tones::{Tones, TonesReport};
 use crate::{Error, Verdict};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -42,6 +44,7 @@ pub(crate) struct Prepared {
 struct Tables {
     ffts: Vec<Arc<BucketFft>>,
     windows: Vec<(f64, usize, Arc<Kaiser>)>,
+    tone_windows: Vec<Arc<ToneWindow>>,
     /// By the grid step of the signal-to-noise ratio, and the unit.
     ladders: Vec<(i32, u64, Option<Arc<Stored>>)>,
 }
@@ -76,6 +79,18 @@ impl Prepared {
         }
         let window = Arc::new(Kaiser::new(beta, buckets));
         tables.windows.push((beta, buckets, window.clone()));
+        window
+    }
+
+    /// The window over the lines of a tone comb.
+    pub(crate) fn tone_window(&self, beta: f64, bins: usize) -> Arc<ToneWindow> {
+        let mut tables = lock(&self.tables);
+        let found = tables.tone_windows.iter().find(|w| w.beta == beta && w.bins == bins);
+        if let Some(window) = found {
+            return window.clone();
+        }
+        let window = Arc::new(ToneWindow::new(beta, bins));
+        tables.tone_windows.push(window.clone());
         window
     }
 
@@ -225,6 +240,62 @@ impl Plan {
         };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
         Ok(Spectrum { n: problem.n, peaks, certificate, report })
+    }
+
+    /// Finds the tones of a signal: sinusoids whose frequencies lie anywhere between the bins.
+    ///
+    /// Of the [`Problem`], the sparsity is a hint and a limit (the k strongest are returned), the
+    /// noise is a hint ([`Noise::Snr`](crate::Noise::Snr): how weak a tone may be; unknown: tones
+    /// down to -10 dB are looked for), and the failure probability is that of a false tone.
+    /// Algorithm, taper and fallback concern the transform on the grid alone.
+    ///
+    /// # Errors
+    /// As [`transform`](Plan::transform).
+    pub fn tones<S: Samples + ?Sized>(&self, signal: &S) -> Result<Tones, Error> {
+        let mut workspace = lock(&self.inner.pool).pop().unwrap_or_default();
+        let result = self.tones_with(signal, &mut workspace);
+        lock(&self.inner.pool).push(workspace);
+        result
+    }
+
+    /// Finds the tones of a signal with the caller's buffers.
+    ///
+    /// # Errors
+    /// As [`transform`](Plan::transform).
+    pub fn tones_with<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        workspace: &mut Workspace,
+    ) -> Result<Tones, Error> {
+        let started = Instant::now();
+        let problem = &self.inner.problem;
+        if signal.len() != problem.n {
+            return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
+        }
+        let mut run = Run::new(&self.inner, &signal, workspace);
+        let found = algorithms::tones::run(&mut run)?;
+        let mut tones = found.tones;
+        let count = tones.len();
+        if let Some(k) = problem.k()
+            && (k as usize) < count
+        {
+            tones.sort_by(|a, b| b.amplitude.norm_sqr().total_cmp(&a.amplitude.norm_sqr()));
+            tones.truncate(k as usize);
+            tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
+        }
+        let report = TonesReport {
+            samples_read: run.samples_read,
+            seed: problem.seed,
+            left_out: (count - tones.len()) as u64,
+            bins: found.bins,
+            lines: found.lines,
+            beta: found.beta,
+            accuracy: found.accuracy,
+            stages: run.clock.stages(),
+            elapsed: started.elapsed(),
+        };
+        let (bands, clusters, certificate) = (found.bands, found.clusters, found.certificate);
+        Ok(Tones { n: problem.n, tones, bands, clusters, certificate, report })
     }
 
     /// Transforms many signals with this plan, in parallel where the feature `rayon` is on.

@@ -4,6 +4,7 @@
 use sparsefft::{Complex, Error, Fallback, Noise, Plan, Problem, Samples, Spectrum, Verdict};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::free::Free;
 use testkit::promise::Case;
 use testkit::{Answer, Asked, C64, Lazy, NoiseHint, Source};
 
@@ -70,6 +71,24 @@ impl Samples for Computed<'_> {
     }
     fn read_range(&self, start: u64, out: &mut [C64]) -> Result<(), Error> {
         self.lazy.range(start, out);
+        Ok(())
+    }
+}
+
+/// A recording of free tones as samples, made where it is read.
+pub struct Recording<'a>(pub &'a Free);
+
+impl Samples for Recording<'_> {
+    fn len(&self) -> u64 {
+        self.0.n
+    }
+    fn is_real(&self) -> bool {
+        self.0.real
+    }
+    fn read(&self, indices: &[u64], out: &mut [C64]) -> Result<(), Error> {
+        for (o, &t) in out.iter_mut().zip(indices) {
+            *o = self.0.at(t);
+        }
         Ok(())
     }
 }

@@ -1,0 +1,226 @@
+//! The tables of the tones: found, false, error over the bound, samples, time, and the promise that
+//! no certified answer is wrong.
+//!
+//! ```text
+//! cargo run --release --example tones_promise -- [--trials N] [--n LOG2]... [--k K]... [--snr DB]...
+//!                                                [--seed S] [--told]
+//! ```
+//! SNR is that of the weakest tone; amplitudes are log-uniform over 20 dB. `--told` tells the plan
+//! the SNR; otherwise it knows nothing. Only the samples that are read are computed.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Recorder, Recording};
+use sparsefft::{Complex, Error, Noise, Plan, Problem, Tones};
+use std::f64::consts::TAU;
+use std::process::ExitCode;
+use std::time::Instant;
+use testkit::free::{Free, FreeTone};
+
+/// Runs the plan on computed samples, then on the same samples stored, and returns the answer and
+/// the best of four warm times in microseconds. `store` has n places, of which only those that are
+/// read are ever touched.
+fn timed(plan: &Plan, signal: &Free, store: &mut [Complex<f64>]) -> Result<(Tones, f64), Error> {
+    let recorder = Recorder::new(Recording(signal));
+    let found = plan.tones(&recorder)?;
+    let indices = recorder.indices();
+    for &t in &indices {
+        store[t as usize] = signal.at(t);
+    }
+    let mut best = f64::INFINITY;
+    for _ in 0..4 {
+        let started = Instant::now();
+        let last = plan.tones(&*store)?;
+        if std::env::var_os("STAGES").is_some() {
+            eprintln!("{:?} {:?}", last.report().stages, last.report().elapsed);
+        }
+        best = best.min(started.elapsed().as_secs_f64() * 1e6);
+    }
+    for &t in &indices {
+        store[t as usize] = Complex::ZERO;
+    }
+    Ok((found, best))
+}
+
+/// A row of the table.
+#[derive(Default)]
+struct Row {
+    trials: u64,
+    right: u64,
+    certified: u64,
+    wrong_certified: u64,
+    missed: u64,
+    extra: u64,
+    retried: u64,
+    f_square: f64,
+    f_max: f64,
+    bound_square: f64,
+    claimed: f64,
+    a_square: f64,
+    errors: u64,
+    samples: u64,
+    micros: Vec<f64>,
+    shape: String,
+}
+
+fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &mut Vec<String>) {
+    let n = signal.n as f64;
+    let mut used = vec![false; found.tones().len()];
+    let mut missed = 0;
+    for &FreeTone { nu, a, .. } in &signal.tones {
+        let best = found.tones().iter().enumerate().filter(|(i, _)| !used[*i]).min_by(|x, y| {
+            let d = |t: &sparsefft::Tone| {
+                let d = t.frequency - nu;
+                (d - d.round()).abs()
+            };
+            d(x.1).total_cmp(&d(y.1))
+        });
+        let Some((i, tone)) = best else {
+            missed += 1;
+            continue;
+        };
+        let d = tone.frequency - nu;
+        let error = (d - d.round()) * n;
+        if error.abs() > 0.5 {
+            missed += 1;
+            continue;
+        }
+        used[i] = true;
+        row.f_square += error * error;
+        row.f_max = row.f_max.max(error.abs());
+        let read = (4 * found.report().bins * found.report().lines) as f64;
+        let snr = a.norm_sqr() / (signal.sigma * signal.sigma);
+        if signal.sigma > 0.0 {
+            if (error / tone.bin_std(signal.n)).abs() > 5.0 {
+                complaints.push(format!(
+                    "seed {}: tone at {nu} of {:.3} is off by {:.1} standard deviations",
+                    signal.seed,
+                    a.norm(),
+                    error / tone.bin_std(signal.n)
+                ));
+            }
+            row.bound_square += error * error * snr * read / 6.0 * TAU * TAU;
+            row.claimed += (error / tone.bin_std(signal.n)).powi(2);
+        }
+        row.a_square += (tone.magnitude() / a.norm() - 1.0).powi(2);
+        row.errors += 1;
+    }
+    let extra = used.iter().filter(|u| !**u).count() as u64;
+    let right = missed == 0 && extra == 0;
+    let certified = found.certificate().is_certified();
+    row.trials += 1;
+    row.right += u64::from(right);
+    row.certified += u64::from(certified);
+    row.missed += missed;
+    row.extra += extra;
+    row.retried += u64::from(found.certificate().attempts > 1);
+    row.samples += found.report().samples_read;
+    row.micros.push(micros);
+    let r = found.report();
+    row.shape = format!("{}/{}/{}", r.bins, r.lines, r.beta);
+    if certified && !right {
+        row.wrong_certified += 1;
+        complaints.push(format!(
+            "WRONG AND CERTIFIED: seed {} missed {missed} extra {extra}",
+            signal.seed
+        ));
+    } else if !right || !certified {
+        complaints.push(format!(
+            "seed {}: missed {missed} extra {extra}: {}",
+            signal.seed,
+            found.certificate()
+        ));
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut trials, mut seed, mut told, mut verbose) = (20u64, 1u64, false, false);
+    let (mut ns, mut ks, mut snrs): (Vec<u32>, Vec<usize>, Vec<String>) = Default::default();
+    let mut args = std::env::args().skip(1);
+    while let Some(flag) = args.next() {
+        let mut value = || args.next().unwrap_or_default();
+        match flag.as_str() {
+            "--trials" => trials = value().parse().unwrap_or(20),
+            "--seed" => seed = value().parse().unwrap_or(1),
+            "--n" => ns.push(value().parse().unwrap_or(20)),
+            "--k" => ks.push(value().parse().unwrap_or(10)),
+            "--snr" => snrs.push(value()),
+            "--told" => told = true,
+            "--verbose" => verbose = true,
+            other => {
+                eprintln!("unknown argument {other}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if ns.is_empty() {
+        ns = vec![16, 20, 22, 24, 26];
+    }
+    if ks.is_empty() {
+        ks = vec![1, 10, 50, 200];
+    }
+    if snrs.is_empty() {
+        snrs = ["none", "40", "20", "0", "-10"].map(String::from).to_vec();
+    }
+    println!(
+        "| n | k | dB | B/L/beta | right = certified | missed, extra | f err rms / max (bins) | / CRB(read) | / claimed | amp err rms | samples | retried | us |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut broken = false;
+    for &log in &ns {
+        let mut store = vec![Complex::ZERO; 1 << log];
+        for &k in &ks {
+            for snr in &snrs {
+                let db: Option<f64> = snr.parse().ok();
+                let n = 1u64 << log;
+                let mut row = Row::default();
+                let mut complaints = Vec::new();
+                for trial in 0..trials {
+                    let signal = Free::random(n, k, db, 12.0, seed * 1_000_003 + trial);
+                    let mut problem = Problem::new(n);
+                    if told {
+                        problem = problem.noise(db.map_or(Noise::Exact, Noise::Snr));
+                    }
+                    let plan = match Plan::new(problem) {
+                        Ok(plan) => plan,
+                        Err(e) => {
+                            eprintln!("{e}");
+                            return ExitCode::FAILURE;
+                        }
+                    };
+                    match timed(&plan, &signal, &mut store) {
+                        Ok((found, micros)) => {
+                            judge(&signal, &found, micros, &mut row, &mut complaints);
+                        }
+                        Err(e) => complaints.push(format!("failed: {e}")),
+                    }
+                }
+                row.micros.sort_by(f64::total_cmp);
+                let e = row.errors.max(1) as f64;
+                println!(
+                    "| 2^{log} | {k} | {snr} | {} | {} = {} of {} | {}, {} | {:.2e} / {:.2e} | {:.2} | {:.2} | {:.1e} | {} | {} | {:.0} |",
+                    row.shape,
+                    row.right,
+                    row.certified,
+                    row.trials,
+                    row.missed,
+                    row.extra,
+                    (row.f_square / e).sqrt(),
+                    row.f_max,
+                    (row.bound_square / e).sqrt(),
+                    (row.claimed / e).sqrt(),
+                    (row.a_square / e).sqrt(),
+                    row.samples / row.trials.max(1),
+                    row.retried,
+                    row.micros.get(row.micros.len() / 2).copied().unwrap_or(0.0),
+                );
+                broken |= row.wrong_certified > 0;
+                for c in complaints.iter().take(if verbose { 100 } else { 3 }) {
+                    eprintln!("  {c}");
+                }
+            }
+        }
+    }
+    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,486 @@
+//! A comb: B lines of the signal, s samples apart, windowed and transformed.
+//!
+//! U\[b\]\[D + τ\] = Σ_r g_r x\[base + s·r + D + τ\] e^{-2πi(r-B/2)b/B}
+//!             = Σ_i A_i e^{2πiν_i(t_c + D + τ - T)} Ĝ(P_i - b),  P = B·frac(νs)
+//!
+//! with T = n/2 the middle of the record, A = a·e^{2πiνT} the amplitude there, and t_c the middle
+//! of the comb. B need not divide n: any stride s serves, so that combs of several strides are
+//! independent hashes. The span sB is nearly n, so that tones d bins apart are d bins apart in
+//! every comb. Phases are counted from T: amplitudes and frequencies are then nearly uncorrelated.
+
+use super::window::{Foot, Window};
+use crate::algorithms::Run;
+use crate::cpu::dispatch;
+use crate::cpu::math::cis_turns;
+use crate::cpu::wide::F4;
+use crate::plan::Prepared;
+use crate::samples::Line;
+use crate::stages::Stage;
+use crate::stages::bucket_fft::BucketFft;
+use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::number::Rng;
+use crate::{Complex, Error};
+use std::sync::Arc;
+
+/// A tone as the solver keeps it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tone {
+    /// Cycles per sample, -1/2 … 1/2.
+    pub(crate) nu: f64,
+    /// Amplitude in the middle of the record.
+    pub(crate) amplitude: Complex<f64>,
+    /// Change of the frequency per sample, in cycles per sample.
+    pub(crate) drift: f64,
+}
+
+/// Where a comb reads.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Geometry {
+    pub(crate) n: u64,
+    pub(crate) bins: usize,
+    pub(crate) stride: u64,
+    pub(crate) base: u64,
+    /// Offsets of the ladder, 0 first.
+    pub(crate) ladder: Vec<u64>,
+}
+
+impl Geometry {
+    /// The comb number `which` with B bins: 0 has the widest stride, the others random narrower
+    /// ones. Even numbers have strides 4·odd, whose lines are aligned; odd numbers have odd
+    /// strides, which tell apart tones whose distance is a multiple of a quarter of the rate.
+    /// `None` where n is too short.
+    pub(crate) fn new(n: u64, bins: usize, which: u64, seed: u64) -> Option<Self> {
+        // s(B-1) + s/8 + 4 ≤ n.
+        let widest = (n.checked_sub(4)? * 8) / (8 * (bins as u64 - 1) + 1);
+        if widest < 8 {
+            return None;
+        }
+        let mut stride = widest;
+        if which > 0 {
+            let mut rng = Rng::new(seed, 1000 + which);
+            // Each comb has a slice of its own between 0.80 and 0.99 of the widest.
+            let slice = (which * 7 % 10) as f64 / 10.0;
+            let share =
+                0.80 + 0.19 * (slice + 0.1 * rng.below(1 << 20) as f64 / (1u64 << 20) as f64);
+            stride = ((widest as f64 * share) as u64).max(8);
+        }
+        if widest >= 16 {
+            stride = if which % 2 == 1 {
+                (stride - 1) | 1
+            } else {
+                let quarter = stride / 4;
+                4 * if quarter.is_multiple_of(2) { quarter - 1 } else { quarter }
+            };
+        } else if which > 0 {
+            // Few strides exist; any other one is better than none.
+            stride = 8 + (stride + which) % (widest - 7).max(1);
+        }
+        if stride < 8 {
+            return None;
+        }
+        let ladder = ladder(stride);
+        let span = stride * (bins as u64 - 1) + ladder[ladder.len() - 1] + 4;
+        let mut base = n.checked_sub(span)? / 2;
+        if which.is_multiple_of(2) {
+            base &= !3;
+        }
+        Some(Geometry { n, bins, stride, base, ladder })
+    }
+
+    /// t_c - T.
+    pub(crate) fn shift(&self) -> f64 {
+        (self.base + self.stride * self.bins as u64 / 2) as f64 - 0.5 * self.n as f64
+    }
+
+    /// Bins of the comb per cycle per sample: P = νsB.
+    pub(crate) fn scale(&self) -> f64 {
+        self.stride as f64 * self.bins as f64
+    }
+
+    /// P of a frequency.
+    #[inline]
+    pub(crate) fn position(&self, nu: f64) -> f64 {
+        let turns = nu * self.stride as f64;
+        let p = (turns - turns.floor()) * self.bins as f64;
+        if p < self.bins as f64 { p } else { 0.0 }
+    }
+
+    /// The frequency at position P whose alias is nearest to t cycles per sample, and how far
+    /// from t it is, in aliases.
+    #[inline]
+    pub(crate) fn unalias(&self, position: f64, t: f64) -> (f64, f64) {
+        let fraction = position / self.bins as f64;
+        let s = self.stride as f64;
+        let m = (t * s - fraction).round();
+        let away = (t * s - fraction - m).abs();
+        let nu = (fraction + m) / s;
+        (nu - nu.round(), away)
+    }
+
+    /// Distance of two positions around the circle of bins.
+    #[inline]
+    pub(crate) fn distance(&self, a: f64, b: f64) -> f64 {
+        let size = self.bins as f64;
+        let d = (a - b).abs();
+        d.min(size - d)
+    }
+}
+
+/// Offsets 0 < D_1 < … up to an eighth of the stride, each at most 16 times the last: the phase
+/// between neighbouring samples leads to the alias in steps that noise and neighbours in the bin
+/// cannot break.
+fn ladder(stride: u64) -> Vec<u64> {
+    let last = (stride / 8).max(4) as f64;
+    let rungs = (last.ln() / 16f64.ln() - 1e-9).ceil().max(1.0);
+    let mut out = vec![0u64];
+    for j in 1..=rungs as u64 {
+        let d = (last.powf(j as f64 / rungs) / 4.0).round().max(1.0) as u64 * 4;
+        if d > out[out.len() - 1] {
+            out.push(d);
+        }
+    }
+    out.truncate(MAX_LINES);
+    out
+}
+
+/// The bins of one comb.
+#[derive(Debug)]
+pub(crate) struct Comb {
+    pub(crate) geometry: Geometry,
+    pub(crate) window: Arc<Window>,
+    fft: Arc<BucketFft>,
+    /// Offsets measured so far, a prefix of the ladder.
+    pub(crate) offsets: Vec<u64>,
+    /// The lines as read, offset after offset, so that another window need not read them again.
+    raw: Vec<Line>,
+    /// The bins, offset after offset, less what has been peeled.
+    pub(crate) residual: Vec<Line>,
+    /// Energy of each bin's residual over all lanes.
+    pub(crate) energy: Vec<f64>,
+}
+
+impl Comb {
+    /// A comb without measurements.
+    pub(crate) fn new(plan: &Prepared, geometry: Geometry, beta: f64) -> Self {
+        let bins = geometry.bins;
+        Comb {
+            window: plan.tone_window(beta, bins),
+            fft: plan.fft(bins),
+            geometry,
+            offsets: Vec::new(),
+            raw: Vec::new(),
+            residual: Vec::new(),
+            energy: Vec::new(),
+        }
+    }
+
+    /// Number of bins B.
+    pub(crate) fn bins(&self) -> usize {
+        self.geometry.bins
+    }
+
+    /// Lanes per bin.
+    pub(crate) fn lanes(&self) -> usize {
+        4 * self.offsets.len()
+    }
+
+    /// Reads the lines of the next `count` rungs and appends them to every bin, less the known
+    /// tones.
+    pub(crate) fn measure(
+        &mut self,
+        run: &mut Run<'_>,
+        count: usize,
+        known: &[Tone],
+    ) -> Result<(), Error> {
+        let bins = self.bins();
+        let from = self.offsets.len();
+        let to = (from + count).min(self.geometry.ladder.len());
+        if self.raw.capacity() == 0 {
+            self.raw = run.workspace.take(0);
+            self.residual = run.workspace.take(0);
+        }
+        self.raw.resize(to * bins, Line::ZERO);
+        for j in from..to {
+            let d = self.geometry.ladder[j];
+            let lines = &mut self.raw[j * bins..(j + 1) * bins];
+            run.signal.read_lines(self.geometry.base + d, self.geometry.stride, lines)?;
+            run.samples_read += 4 * bins as u64;
+            self.offsets.push(d);
+        }
+        run.clock.lap(Stage::Permute);
+        self.transform(run, from);
+        if !self.energy.iter().all(|e| e.is_finite()) {
+            return Err(self.explain_non_finite());
+        }
+        for tone in known {
+            peel(self, tone, from, -1.0);
+        }
+        self.sum_energies();
+        Ok(())
+    }
+
+    /// Windows and transforms the raw lines from offset number `from` on.
+    fn transform(&mut self, run: &mut Run<'_>, from: usize) {
+        let bins = self.bins();
+        self.residual.resize(self.raw.len(), Line::ZERO);
+        let mut weighted = run.workspace.take(bins);
+        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        for j in from..self.offsets.len() {
+            let part = j * bins..(j + 1) * bins;
+            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted);
+            self.fft.process(&weighted, &mut self.residual[part], &mut scratch);
+        }
+        run.workspace.give(weighted);
+        run.workspace.give(scratch);
+        self.sum_energies();
+        run.clock.lap(Stage::BucketFft);
+    }
+
+    /// The same lines under another window; nothing is peeled any more.
+    pub(crate) fn rewindow(&mut self, run: &mut Run<'_>, beta: f64) {
+        self.window = run.plan.tone_window(beta, self.bins());
+        self.transform(run, 0);
+    }
+
+    /// Which sample made the bins infinite or NaN.
+    fn explain_non_finite(&self) -> Error {
+        let bins = self.bins();
+        for (j, d) in self.offsets.iter().enumerate() {
+            for (r, line) in self.raw[j * bins..(j + 1) * bins].iter().enumerate() {
+                for tau in 0..4 {
+                    let v = line.lane(tau);
+                    if !(v.re.is_finite() && v.im.is_finite()) {
+                        let g = &self.geometry;
+                        let t = g.base + d + g.stride * r as u64 + tau as u64;
+                        return crate::algorithms::non_finite(t, v);
+                    }
+                }
+            }
+        }
+        Error::Overflow { limit: 1e150 }
+    }
+
+    /// Recomputes every bin's energy.
+    pub(crate) fn sum_energies(&mut self) {
+        let bins = self.bins();
+        self.energy.clear();
+        self.energy.resize(bins, 0.0);
+        add_energies(&self.residual, &mut self.energy);
+    }
+
+    /// Energy of one bin, recomputed.
+    fn energy_of(&self, b: usize) -> f64 {
+        self.residual[b..].iter().step_by(self.bins()).map(line_energy).sum()
+    }
+
+    /// The residual lanes of one bin.
+    pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
+        Lanes { data: &self.residual[b..], stride: self.bins(), offsets: &self.offsets }
+    }
+
+    /// Copies the residual lines of one bin.
+    pub(crate) fn lines_of(&self, b: usize) -> ([Line; MAX_LINES], usize) {
+        let mut out = [Line::ZERO; MAX_LINES];
+        let count = self.offsets.len();
+        for (j, out) in out[..count].iter_mut().enumerate() {
+            *out = self.residual[j * self.bins() + b];
+        }
+        (out, count)
+    }
+
+    /// Subtracts a tone from the bins and keeps their energies current.
+    pub(crate) fn remove(&mut self, tone: &Tone) {
+        peel(self, tone, 0, -1.0);
+        self.refresh(tone);
+    }
+
+    /// Puts a tone back.
+    pub(crate) fn restore(&mut self, tone: &Tone) {
+        peel(self, tone, 0, 1.0);
+        self.refresh(tone);
+    }
+
+    /// Replaces a tone by a better one.
+    pub(crate) fn replace(&mut self, old: &Tone, new: &Tone) {
+        peel(self, old, 0, 1.0);
+        peel(self, new, 0, -1.0);
+        self.refresh(old);
+        self.refresh(new);
+    }
+
+    /// Recomputes the energies around a tone.
+    fn refresh(&mut self, tone: &Tone) {
+        let half = (self.window.half as f64 + super::drift::widening(&self.geometry, tone)) as i64;
+        let p = self.geometry.position(tone.nu).floor() as i64;
+        for b in p + 1 - half..=p + half {
+            let b = b.rem_euclid(self.bins() as i64) as usize;
+            self.energy[b] = self.energy_of(b);
+        }
+    }
+
+    /// The residual of `count` bins from `first` on, averaged over all lanes against the phasors
+    /// of a frequency: what a tone of that frequency has there, with noise divided by the lanes.
+    pub(crate) fn project(&self, nu: f64, first: usize, count: usize, out: &mut [Complex<f64>]) {
+        let phasors = self.phasors(nu);
+        project_lanes(
+            &self.residual,
+            self.bins(),
+            &phasors[..self.offsets.len()],
+            first,
+            &mut out[..count],
+        );
+    }
+
+    /// e^{2πiν(t_c + D + τ - T)} of all lanes.
+    pub(crate) fn phasors(&self, nu: f64) -> [Line; MAX_LINES] {
+        let mut out = [Line::ZERO; MAX_LINES];
+        let shift = self.geometry.shift();
+        let z = turn(nu);
+        for (&d, line) in self.offsets.iter().zip(&mut out) {
+            let mut v = turn(nu * (shift + d as f64));
+            for tau in 0..4 {
+                line.set_lane(tau, v);
+                v *= z;
+            }
+        }
+        out
+    }
+
+    /// Mean of t - T over the lanes.
+    pub(crate) fn mean_time(&self) -> f64 {
+        let sum: u64 = self.offsets.iter().sum();
+        self.geometry.shift() + sum as f64 / self.offsets.len() as f64 + 1.5
+    }
+
+    /// Hands the buffers back.
+    pub(crate) fn recycle(self, run: &mut Run<'_>) {
+        run.workspace.give(self.raw);
+        run.workspace.give(self.residual);
+    }
+}
+
+/// e^{2πi·turns}.
+#[inline]
+pub(crate) fn turn(turns: f64) -> Complex<f64> {
+    let (c, s) = cis_turns(turns - turns.round());
+    Complex::new(c, s)
+}
+
+dispatch! {
+    /// Multiplies the lines by the window and moves its centre to position 0.
+    fn weigh(taps: &[f64], lines: &[Line], out: &mut [Line]) = weigh_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn weigh_body<const FMA: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
+    let half = out.len() / 2;
+    let (front, back) = out.split_at_mut(half);
+    for (to, (g, line)) in back.iter_mut().zip(taps.iter().zip(lines)) {
+        for tau in 0..4 {
+            to.re[tau] = g * line.re[tau];
+            to.im[tau] = g * line.im[tau];
+        }
+    }
+    for (to, (g, line)) in front.iter_mut().zip(taps[half..].iter().zip(&lines[half..])) {
+        for tau in 0..4 {
+            to.re[tau] = g * line.re[tau];
+            to.im[tau] = g * line.im[tau];
+        }
+    }
+}
+
+dispatch! {
+    /// Adds Σ|lane|² of every line to the energy of its bin.
+    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
+    for part in lines.chunks_exact(energy.len()) {
+        for (e, line) in energy.iter_mut().zip(part) {
+            *e += line_energy(line);
+        }
+    }
+}
+
+dispatch! {
+    /// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
+    fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
+    if tone.drift != 0.0 {
+        return super::drift::peel(comb, tone, from, sign);
+    }
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
+    let amplitude = tone.amplitude * sign;
+    let bins = comb.bins();
+    let phasors = comb.phasors(tone.nu);
+    for (j, phasor) in phasors.iter().enumerate().take(comb.offsets.len()).skip(from) {
+        let mut line = Line::ZERO;
+        for tau in 0..4 {
+            line.re[tau] = amplitude.re * phasor.re[tau] - amplitude.im * phasor.im[tau];
+            line.im[tau] = amplitude.re * phasor.im[tau] + amplitude.im * phasor.re[tau];
+        }
+        let part = &mut comb.residual[j * bins..(j + 1) * bins];
+        add_foot::<FMA>(part, &foot, &line);
+    }
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn add_foot<const FMA: bool>(part: &mut [Line], foot: &Foot, line: &Line) {
+    let mut b = foot.first;
+    for &gain in &foot.gain[..foot.count] {
+        let to = &mut part[b];
+        let gain = F4::<FMA>::splat(gain);
+        to.re = gain.mul_add(F4(line.re), F4(to.re)).0;
+        to.im = gain.mul_add(F4(line.im), F4(to.im)).0;
+        b += 1;
+        if b == part.len() {
+            b = 0;
+        }
+    }
+}
+
+dispatch! {
+    /// out\[i\] = mean over the lanes of conj(phasor)·residual in bin first + i.
+    fn project_lanes(
+        residual: &[Line],
+        bins: usize,
+        phasors: &[Line],
+        first: usize,
+        out: &mut [Complex<f64>],
+    ) = project_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn project_body<const FMA: bool>(
+    residual: &[Line],
+    bins: usize,
+    phasors: &[Line],
+    first: usize,
+    out: &mut [Complex<f64>],
+) {
+    let scale = 1.0 / (4 * phasors.len()) as f64;
+    let mut b = first;
+    for o in out {
+        let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+        for (j, p) in phasors.iter().enumerate() {
+            let u = &residual[j * bins + b];
+            re = F4(p.re).mul_add(F4(u.re), re);
+            im = F4(p.re).mul_add(F4(u.im), im);
+            re = F4(p.im).mul_add(F4(u.im), re);
+            im = F4(p.im).negate_mul_add(F4(u.re), im);
+        }
+        let (re, im) = (re.0, im.0);
+        *o = Complex::new(
+            scale * ((re[0] + re[1]) + (re[2] + re[3])),
+            scale * ((im[0] + im[1]) + (im[2] + im[3])),
+        );
+        b += 1;
+        if b == bins {
+            b = 0;
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! locate: tones from the peaks of a comb.
+//!
+//! 1. Peaks of the bins' energy (largest within two bins) above the threshold, strongest first.
+//! 2. One exponential over the lanes of a bin: the ladder gives the frequency to an alias, the
+//!    profile over the neighbouring bins the position P in it; ν = (P/B + m)/s.
+//! 3. If the lanes hold two exponentials, the order-2 recurrence over three bins gives both.
+//! 4. If the lanes hold one but the profile is not that of one tone, two tones of the same alias
+//!    are tried, three bins or more apart.
+//!
+//! What is found is peeled at once, so that the next peak is seen without it.
+
+use super::comb::{Comb, Tone, turn};
+use super::refine::{Floor, fit_group, fit_one};
+use crate::Complex;
+use crate::samples::Line;
+use crate::stages::certify::threshold;
+use crate::stages::locate::{MAX_LINES, single};
+
+/// Share of a bin's energy that other tones may have while one is located.
+const IMPURITY: f64 = 0.05;
+/// Tones of one alias nearer than this are never added: they are not resolved.
+pub(crate) const NEAREST: f64 = 2.0;
+/// Standard deviations up to which what is left in an accepted bin may be noise.
+const ACCEPT: f64 = 4.5;
+
+/// Power of leakage that several tones leave together, over that of the strongest.
+pub(crate) const LEAK: f64 = 12.0;
+
+/// Thresholds of one comb.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) floor: Floor,
+    /// Energy above which a bin holds more than noise and leakage.
+    pub(crate) detect: f64,
+    /// Energy below which what is left in a bin after one tone is noise or leakage.
+    pub(crate) accept: f64,
+}
+
+impl Limits {
+    /// Limits for this many lanes, with detection at z standard deviations.
+    pub(crate) fn new(floor: Floor, lanes: usize, z: f64) -> Self {
+        let leak = LEAK * lanes as f64 * floor.leak2;
+        Limits {
+            floor,
+            detect: (floor.s2 * threshold(lanes, z)).max(leak),
+            accept: (floor.s2 * threshold(lanes - 1, ACCEPT)).max(leak),
+        }
+    }
+}
+
+/// Bins whose energy is the largest within two bins and above the threshold, strongest first.
+pub(crate) fn peaks(comb: &Comb, limit: f64, skip: &[bool], out: &mut Vec<u32>) {
+    out.clear();
+    let e = &comb.energy;
+    let size = e.len();
+    for b in 0..size {
+        if e[b] <= limit || (!skip.is_empty() && skip[b]) {
+            continue;
+        }
+        let near = |k: usize| e[(b + k) % size];
+        if e[b] >= near(1) && e[b] >= near(2) && e[b] > near(size - 1) && e[b] > near(size - 2) {
+            out.push(b as u32);
+        }
+    }
+    out.sort_unstable_by(|&a, &b| e[b as usize].total_cmp(&e[a as usize]));
+}
+
+/// Whether a frequency is one of those known, or too near to one to be told apart.
+fn too_near(comb: &Comb, tones: &[Tone], nu: f64) -> bool {
+    let scale = comb.geometry.scale();
+    tones.iter().any(|t| {
+        let d = t.nu - nu;
+        ((d - d.round()) * scale).abs() < NEAREST
+    })
+}
+
+/// Locates what the peaks of a comb hold, and peels it. Returns how many tones were added.
+pub(crate) fn decode(
+    comb: &mut Comb,
+    limits: &Limits,
+    skip: &[bool],
+    tones: &mut Vec<Tone>,
+    list: &mut Vec<u32>,
+) -> usize {
+    let before = tones.len();
+    peaks(comb, limits.detect, skip, list);
+    for &b in list.iter() {
+        let b = b as usize;
+        if comb.energy[b] <= limits.detect {
+            continue;
+        }
+        // A peak may have moved to a neighbour when a stronger tone was peeled.
+        let b = summit(comb, b);
+        let found = one(comb, b, limits, tones);
+        match found {
+            One::Tone(tone) => {
+                comb.remove(&tone);
+                tones.push(tone);
+            }
+            One::Pair(pair) => {
+                pair.iter().for_each(|t| comb.remove(t));
+                tones.extend(pair);
+            }
+            One::Near => {}
+            One::Mixed => {
+                if let Some(pair) = two(comb, b, limits, tones) {
+                    let mut pair = pair;
+                    pair.iter().for_each(|t| comb.remove(t));
+                    fit_group(comb, &mut pair, &limits.floor, 4);
+                    tones.extend(pair);
+                }
+            }
+        }
+    }
+    tones.len() - before
+}
+
+/// The bin of largest energy within one of b.
+fn summit(comb: &Comb, b: usize) -> usize {
+    let size = comb.bins();
+    let (left, right) = ((b + size - 1) % size, (b + 1) % size);
+    let mut best = b;
+    for near in [left, right] {
+        if comb.energy[near] > comb.energy[best] {
+            best = near;
+        }
+    }
+    best
+}
+
+/// What one bin holds.
+enum One {
+    Tone(Tone),
+    Pair([Tone; 2]),
+    /// More than one alias.
+    Mixed,
+    /// A trace of a tone that is known already.
+    Near,
+}
+
+/// Tries a single exponential over the lanes.
+fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
+    let t = single(comb.lanes_of(b));
+    let size = comb.bins();
+    let mut y = [Complex::<f64>::ZERO; 3];
+    comb.project(t, (b + size - 1) % size, 3, &mut y);
+    let energy = comb.energy[b];
+    let left = energy - comb.lanes() as f64 * y[1].norm_sqr();
+    if left > limits.accept.max(IMPURITY * energy) {
+        return One::Mixed;
+    }
+    let Some(tone) = from_profile(comb, b, t, &y) else { return One::Mixed };
+    if too_near(comb, tones, tone.nu) {
+        return One::Near;
+    }
+    let fit = fit_one(comb, &tone, false, super::refine::HALF_PLAIN, false);
+    if too_near(comb, tones, fit.tone.nu) {
+        return One::Near;
+    }
+    if fit.misfit > 0.01
+        && let Some(pair) = split(comb, &fit.tone, fit.misfit, limits)
+        && !pair.iter().any(|t| too_near(comb, tones, t.nu))
+    {
+        return One::Pair(pair);
+    }
+    One::Tone(fit.tone)
+}
+
+/// The tone whose lanes turn at t and whose bins b-1, b, b+1 are y: the logarithm of the response
+/// is nearly a parabola.
+fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<Tone> {
+    let [l, c, r] = y.map(|v| v.norm_sqr().max(1e-300).ln());
+    let bend = l - 2.0 * c + r;
+    let offset = if bend < 0.0 { (0.5 * (l - r) / bend).clamp(-1.0, 1.0) } else { 0.0 };
+    let position = (b as f64 + offset).rem_euclid(comb.bins() as f64);
+    let (nu, away) = comb.geometry.unalias(position, t);
+    let gain = comb.window.response::<false>(crate::cpu::wide::F4::splat(offset)).0.0[0];
+    (away < 0.3).then(|| Tone { nu, amplitude: y[1] / gain, drift: 0.0 })
+}
+
+/// Two tones of one alias in place of one whose profile does not fit. `None` unless they explain
+/// nearly everything that one does not.
+fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone; 2]> {
+    const HALF: usize = 8;
+    const COUNT: usize = 2 * HALF;
+    if comb.bins() < 2 * COUNT {
+        return None;
+    }
+    let p = comb.geometry.position(tone.nu);
+    let first = p.floor() as i64 + 1 - HALF as i64;
+    let mut y = [Complex::ZERO; COUNT];
+    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, COUNT, &mut y);
+    let energy: f64 = y.iter().map(|v| v.norm_sqr()).sum();
+    let noise = COUNT as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
+    let p = p - first as f64;
+    let mut best: Option<([f64; 2], [Complex<f64>; 2], f64)> = None;
+    for (low, high) in [(-1.5, 1.5), (0.0, 3.0), (-3.0, 0.0), (-2.0, 2.0)] {
+        if let Some(found) = two_profiles(comb, &y, [p + low, p + high])
+            && best.is_none_or(|b| found.2 < b.2)
+        {
+            best = Some(found);
+        }
+    }
+    let (places, values, left) = best?;
+    let apart = (places[0] - places[1]).abs();
+    let explained = left < (0.02 * misfit * energy).max(4.0 * noise);
+    let worth = values.iter().all(|a| a.norm_sqr() * comb.lanes() as f64 > limits.detect);
+    if !explained || !worth || apart < 2.5 {
+        return None;
+    }
+    let mut out = [*tone; 2];
+    for i in 0..2 {
+        let position = (places[i] + first as f64).rem_euclid(comb.bins() as f64);
+        let (nu, _) = comb.geometry.unalias(position, tone.nu);
+        let shift = nu - tone.nu;
+        out[i] = Tone { nu, amplitude: values[i] * turn(-shift * comb.mean_time()), drift: 0.0 };
+    }
+    Some(out)
+}
+
+/// Gauss-Newton fit of two responses to projected bins, from these places; amplitudes are linear.
+fn two_profiles(
+    comb: &Comb,
+    y: &[Complex<f64>],
+    mut p: [f64; 2],
+) -> Option<([f64; 2], [Complex<f64>; 2], f64)> {
+    let count = y.len();
+    let mut a = [Complex::<f64>::ZERO; 2];
+    let mut left = f64::INFINITY;
+    for _ in 0..10 {
+        let mut g = [[0.0; 16]; 2];
+        let mut d = [[0.0; 16]; 2];
+        for i in 0..2 {
+            for b in 0..count {
+                let x = crate::cpu::wide::F4::splat(p[i] - b as f64);
+                let (value, slope) = comb.window.response::<false>(x);
+                (g[i][b], d[i][b]) = (value.0[0], slope.0[0]);
+            }
+        }
+        let dot =
+            |u: &[f64; 16], v: &[f64; 16]| -> f64 { u.iter().zip(v).map(|(a, b)| a * b).sum() };
+        let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
+        let det = g00 * g11 - g01 * g01;
+        if det < 1e-6 * g00 * g11 {
+            return None;
+        }
+        let on = |u: &[f64; 16]| -> Complex<f64> { y.iter().zip(u).map(|(y, u)| y * u).sum() };
+        let (r0, r1) = (on(&g[0]), on(&g[1]));
+        a = [(r0 * g11 - r1 * g01) / det, (r1 * g00 - r0 * g01) / det];
+        let r: Vec<Complex<f64>> =
+            (0..count).map(|b| y[b] - a[0] * g[0][b] - a[1] * g[1][b]).collect();
+        let now: f64 = r.iter().map(|v| v.norm_sqr()).sum();
+        let done = (left - now).abs() < 1e-3 * now;
+        left = now;
+        if done {
+            break;
+        }
+        // Joint step of all six unknowns; the amplitudes' part is redone above.
+        let mut gram = [0.0; 36];
+        let mut right = [0.0; 6];
+        let column = |u: usize, b: usize| -> Complex<f64> {
+            let i = u / 3;
+            match u % 3 {
+                0 => Complex::new(g[i][b], 0.0),
+                1 => Complex::new(0.0, g[i][b]),
+                _ => a[i] * d[i][b],
+            }
+        };
+        for (b, r) in r.iter().enumerate() {
+            for u in 0..6 {
+                let cu = column(u, b).conj();
+                right[u] += (cu * r).re;
+                for v in 0..6 {
+                    gram[6 * u + v] += (cu * column(v, b)).re;
+                }
+            }
+        }
+        for u in 0..6 {
+            gram[7 * u] *= 1.0 + 1e-9;
+        }
+        if !super::linear::factor(&mut gram, 6) {
+            return None;
+        }
+        super::linear::solve(&gram, 6, &mut right);
+        p[0] += right[2].clamp(-0.5, 0.5);
+        p[1] += right[5].clamp(-0.5, 0.5);
+        if p.iter().any(|p| !(0.0..count as f64).contains(p)) {
+            return None;
+        }
+    }
+    Some((p, a, left))
+}
+
+/// Two exponentials of different aliases over the lanes of a bin and its neighbours.
+fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 2]> {
+    let size = comb.bins();
+    let near = [(b + size - 1) % size, b, (b + 1) % size];
+    let cells: [([Line; MAX_LINES], usize); 3] = near.map(|b| comb.lines_of(b));
+    let count = cells[1].1;
+    // The recurrence U[τ+2] + c1 U[τ+1] + c0 U[τ] = 0, forwards and backwards, over all lines.
+    let (mut a00, mut a11) = (0.0, 0.0);
+    let [mut a01, mut b0, mut b1] = [Complex::<f64>::ZERO; 3];
+    for (lines, _) in &cells {
+        for line in &lines[..count] {
+            for t in 0..2 {
+                let (u0, u1, u2) = (line.lane(t), line.lane(t + 1), line.lane(t + 2));
+                let back = (u2.conj(), u1.conj(), u0.conj());
+                for (u0, u1, u2) in [(u0, u1, u2), back] {
+                    a00 += u0.norm_sqr();
+                    a11 += u1.norm_sqr();
+                    a01 += u0.conj() * u1;
+                    b0 -= u0.conj() * u2;
+                    b1 -= u1.conj() * u2;
+                }
+            }
+        }
+    }
+    let det = a00 * a11 - a01.norm_sqr();
+    if det <= 1e-9 * a00 * a11 {
+        return None;
+    }
+    let (c0, c1) = ((b0 * a11 - a01 * b1) / det, (b1 * a00 - a01.conj() * b0) / det);
+    let half = -0.5 * c1;
+    let root = (half * half - c0).sqrt();
+    let angle = |v: Complex<f64>| v.im.atan2(v.re) / std::f64::consts::TAU;
+    let mut t = [angle(half + root), angle(half - root)];
+    for j in 1..count {
+        let d = comb.offsets[j] as f64;
+        let mut turns = [Complex::<f64>::ZERO; 2];
+        for (lines, _) in &cells {
+            let (v0, vj) = (values_of(&lines[..1], &[0], t)?, values_of(&lines[j..=j], &[0], t)?);
+            for i in 0..2 {
+                turns[i] += vj[i] * turn(-t[i] * d) * v0[i].conj();
+            }
+        }
+        for i in 0..2 {
+            t[i] += angle(turns[i]) / d;
+        }
+    }
+    // Each component's profile over seven bins.
+    let mut profile = [[Complex::<f64>::ZERO; 7]; 2];
+    let mut lines = cells[1].0;
+    for (k, bin) in (0..7).map(|k| (k, (b + size + k - 3) % size)) {
+        if k == 2 || k == 4 {
+            lines = cells[k / 2].0;
+        } else {
+            lines[..count].copy_from_slice(&comb.lines_of(bin).0[..count]);
+        }
+        let v = values_of(&lines[..count], &comb.offsets, t)?;
+        (profile[0][k], profile[1][k]) = (v[0], v[1]);
+    }
+    let mut out = [Tone { nu: 0.0, amplitude: Complex::ZERO, drift: 0.0 }; 2];
+    for i in 0..2 {
+        let best = (1..6)
+            .max_by(|&a, &b| profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr()))?;
+        let y = [profile[i][best - 1], profile[i][best], profile[i][best + 1]];
+        let mut tone = from_profile(comb, (b + size + best - 3) % size, t[i], &y)?;
+        // The ladder counts from the first lane, the tone from the middle of the record.
+        tone.amplitude *= turn(-tone.nu * comb.geometry.shift());
+        if tone.amplitude.norm_sqr() * comb.lanes() as f64 <= 0.25 * limits.detect
+            || too_near(comb, tones, tone.nu)
+        {
+            return None;
+        }
+        out[i] = tone;
+    }
+    if too_near(comb, &out[..1], out[1].nu) {
+        return None;
+    }
+    // Both must explain the bin and its neighbours.
+    let [p, q] = out.map(|t| comb.phasors(t.nu));
+    for (k, (lines, _)) in cells.iter().enumerate() {
+        let x = |i: usize| {
+            let d = comb.geometry.position(out[i].nu) - near[k] as f64;
+            d - (d / size as f64).round() * size as f64
+        };
+        let gain =
+            |i: usize| comb.window.response::<false>(crate::cpu::wide::F4::splat(x(i))).0.0[0];
+        let (g0, g1) = (out[0].amplitude * gain(0), out[1].amplitude * gain(1));
+        let mut left = 0.0;
+        for j in 0..count {
+            for tau in 0..4 {
+                let model = g0 * p[j].lane(tau) + g1 * q[j].lane(tau);
+                left += (lines[j].lane(tau) - model).norm_sqr();
+            }
+        }
+        if left > limits.accept.max(2.0 * IMPURITY * comb.energy[near[k]]) {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// Least-squares values of two exponentials over lines at these offsets.
+fn values_of(lines: &[Line], offsets: &[u64], t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
+    let mut gram = Complex::<f64>::ZERO;
+    let mut right = [Complex::<f64>::ZERO; 2];
+    let z = t.map(turn);
+    for (line, &d) in lines.iter().zip(offsets) {
+        let mut v = t.map(|t| turn(t * d as f64));
+        for tau in 0..4 {
+            gram += v[0].conj() * v[1];
+            for i in 0..2 {
+                right[i] += v[i].conj() * line.lane(tau);
+                v[i] *= z[i];
+            }
+        }
+    }
+    let m = 4.0 * lines.len() as f64;
+    let det = m * m - gram.norm_sqr();
+    if det < 1e-3 * m * m {
+        return None;
+    }
+    Some([(right[0] * m - gram * right[1]) / det, (right[1] * m - gram.conj() * right[0]) / det])
+}
