@@ -14,12 +14,15 @@ const FOLDER: &str = "crates/sparsefft/src/cuda/kernels";
 
 /// Kernels run on compute capability 7.0 and up.
 const ARCHITECTURE: &str = "--gpu-architecture=compute_70";
+/// Those with thread-block clusters on 9.0 and up.
+const CLUSTERS: &str = "--gpu-architecture=compute_90";
 
-/// A PTX file: name, source, headers, options.
+/// A PTX file: name, source, headers, architecture, options.
 struct Unit {
     name: String,
     source: &'static str,
     headers: &'static [&'static str],
+    architecture: &'static str,
     options: Vec<String>,
 }
 
@@ -28,9 +31,22 @@ fn units() -> Vec<Unit> {
         name: name.into(),
         source: "dense_fft.cu",
         headers: &["fft.cuh"],
+        architecture: ARCHITECTURE,
         options: options.iter().map(|o| o.to_string()).collect(),
     };
-    vec![dense("dense_f64.ptx", &[]), dense("dense_f32.ptx", &["-DSINGLE"])]
+    let sparse = |name: &str, architecture| Unit {
+        name: name.into(),
+        source: "sparse.cu",
+        headers: &["fft.cuh", "sparse.cuh"],
+        architecture,
+        options: Vec::new(),
+    };
+    vec![
+        dense("dense_f64.ptx", &[]),
+        dense("dense_f32.ptx", &["-DSINGLE"]),
+        sparse("sparse_70.ptx", ARCHITECTURE),
+        sparse("sparse_90.ptx", CLUSTERS),
+    ]
 }
 
 /// Other choices of points per thread and columns per block, for `dense_cuda_bench`.
@@ -58,7 +74,8 @@ fn variants() -> Vec<Unit> {
             if stream {
                 options.push("-DSTREAM".into());
             }
-            units.push(Unit { name, source: "dense_fft.cu", headers: &["fft.cuh"], options });
+            let (source, headers) = ("dense_fft.cu", &["fft.cuh"]);
+            units.push(Unit { name, source, headers, architecture: ARCHITECTURE, options });
         }
     }
     units
@@ -115,7 +132,7 @@ impl Unit {
             add(&Self::text(folder, name)?);
         }
         self.options.iter().for_each(|o| add(o));
-        add(ARCHITECTURE);
+        add(self.architecture);
         Ok(format!("// made by `cargo xtask kernels` from {} {hash:016x}", self.source))
     }
 
@@ -138,7 +155,7 @@ impl Unit {
             headers.push(c(&Self::text(folder, header)?)?);
             names.push(c(header)?);
         }
-        let mut options = vec![c(ARCHITECTURE)?, c("--std=c++17")?];
+        let mut options = vec![c(self.architecture)?, c("--std=c++17")?];
         for option in &self.options {
             options.push(c(option)?);
         }

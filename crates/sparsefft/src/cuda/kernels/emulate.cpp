@@ -1,0 +1,69 @@
+// sparse.cuh on the CPU: every block of a group is one thread, so that the logic and, under
+// ThreadSanitizer, the barriers can be tested without a GPU. Built by the tests.
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#define __device__
+#define __forceinline__ inline
+#define __noinline__
+#define __align__(n) alignas(n)
+using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
+    std::sqrt;
+static void __syncthreads() {}
+#include "sparse.cuh"
+
+struct Threads {
+    static const u32 MOST_BLOCKS = 256;
+    u32 id, block, blocks, thread, threads, rank, size;
+    std::barrier<>* barrier;
+    std::vector<u32> values;
+
+    Threads(u32 block, u32 blocks, std::barrier<>* barrier)
+        : id(0), block(block), blocks(blocks), thread(0), threads(1), rank(block), size(blocks),
+          barrier(barrier), values(SAMPLE) {}
+    void sync() { barrier->arrive_and_wait(); }
+    void block_sync() {}
+    u32* sample() { return values.data(); }
+    double block_sum(double v) { return v; }
+    double block_min(double v) { return v; }
+    u32 add(u32* at, u32 v) { return std::atomic_ref<u32>(*at).fetch_add(v); }
+    void add(double* at, double v) { std::atomic_ref<double>(*at).fetch_add(v); }
+    u64 bits(double v) {
+        u64 b;
+        memcpy(&b, &v, 8);
+        return b;
+    }
+    double value(u64 b) {
+        double v;
+        memcpy(&v, &b, 8);
+        return v;
+    }
+};
+
+extern "C" void emulate(const Args* a, u32 blocks) {
+    std::barrier<> barrier(blocks);
+    std::vector<std::thread> threads;
+    for (u32 b = 0; b < blocks; b++)
+        threads.emplace_back([=, &barrier] {
+            Threads g(b, blocks, &barrier);
+            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(*a, g, s).transform();
+        });
+    for (auto& t : threads) t.join();
+}
+
+extern "C" u32 emulate_size(u32 what) {
+    switch (what) {
+    case 0: return sizeof(Args);
+    case 1: return sizeof(Header);
+    case 2: return sizeof(Entry);
+    case 3: return sizeof(Slot);
+    case 4: return sizeof(Counters);
+    case 5: return sizeof(Ladder);
+    default: return sizeof(Hash);
+    }
+}
