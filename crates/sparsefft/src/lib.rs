@@ -62,7 +62,7 @@ pub use plan::{
 };
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Iq, Line, Samples, Scalar, Strided, from_fn, iq};
-pub use spectrum::{Norm, Peak, Report, Spectrum};
+pub use spectrum::{Norm, Peak, Place, Report, Spectrum};
 pub use stages::Stage;
 
 /// The k largest Fourier coefficients of a signal.

@@ -2,7 +2,7 @@
 
 mod comb_vote;
 mod dense;
-mod peeling;
+pub(crate) mod peeling;
 mod taper;
 pub(crate) mod vote;
 

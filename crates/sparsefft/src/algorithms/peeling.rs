@@ -34,7 +34,7 @@ use std::collections::HashMap;
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
 /// also covers signals that were themselves made by one.
-const ROUNDING: f64 = 1e-13;
+pub(crate) const ROUNDING: f64 = 1e-13;
 /// Rounding relative to the energy of the same bin.
 const OWN_ROUNDING: f64 = 1e-26;
 /// Share of active bins above which a comb is too small.
@@ -176,7 +176,12 @@ pub(crate) fn sample_indices<'a>(
 }
 
 /// Stream number of the verifying permutation; those of the decoding hashes count up from 1.
-const VERIFY_STREAM: u64 = 500;
+pub(crate) const VERIFY_STREAM: u64 = 500;
+
+/// Stream number of the window hash of this round of stage two.
+pub(crate) fn window_stream(attempt: u32, round: usize) -> u64 {
+    1 + 20 * u64::from(attempt) + round as u64
+}
 
 /// A window hash with the permutation number `stream`.
 fn window_hash(plan: &plan::Prepared, buckets: usize, beta: f64, stream: u64) -> Hash {
@@ -676,7 +681,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense(self.n).nanoseconds {
                 return Ok(());
             }
-            let stream = 1 + 20 * u64::from(self.attempt) + round as u64;
+            let stream = window_stream(self.attempt, round);
             let mut hash = window_hash(self.run.plan, buckets, beta, stream);
             hash.measure(self.run, 0)?;
             if self.sees_more(&hash) {

@@ -20,8 +20,13 @@
 //! the CPU: without a GPU, [`Device::new`] says why.
 
 mod dense;
+mod level;
+mod signal;
+mod sparse;
 
 pub use dense::{CudaFft, CudaReal, Layout};
+pub use signal::{Format, Pinned, Signal};
+pub use sparse::CudaPlan;
 
 use crate::Error;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError, sys};
@@ -40,6 +45,7 @@ struct Shared {
     stream: Arc<CudaStream>,
     f32: OnceLock<Result<Arc<Kernels>, Error>>,
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
+    sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -89,7 +95,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let shared = Shared { context, stream, f32: OnceLock::new(), f64: OnceLock::new() };
+        let (f32, f64, sparse) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse };
         Ok(Device { shared: Arc::new(shared) })
     }
 
