@@ -19,8 +19,8 @@ use cudarc::nvrtc::Ptx;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Threads per block, as `THREADS` in `sparse.cu`.
-const THREADS: u32 = 512;
+/// Threads per block, as `THREADS` in `sparse.cu`, and blocks of a cluster.
+const SHAPE: (u32, u32) = (512, 16);
 /// Most comb bins for which one cluster is enough.
 const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.
@@ -38,40 +38,47 @@ pub(super) struct SparseKernels {
     blocks: u32,
     /// Clusters that can run at once.
     clusters: u32,
+    threads: u32,
+    /// Blocks of a cluster.
+    size: u32,
 }
-
-/// Blocks of a cluster.
-const CLUSTER: u32 = 16;
 
 impl SparseKernels {
     fn load(device: &Device) -> Result<Self, Error> {
-        let context = &device.shared.context;
-        let (major, _) = context.compute_capability().map_err(failed)?;
+        let (major, _) = device.shared.context.compute_capability().map_err(failed)?;
         let ptx = if major >= 9 {
             include_str!("kernels/sparse_90.ptx")
         } else {
             include_str!("kernels/sparse_70.ptx")
         };
-        let module = context.load_module(Ptx::from_src(ptx)).map_err(failed)?;
+        Self::from_image(device, Ptx::from_src(ptx), SHAPE)
+    }
+
+    fn from_image(device: &Device, image: Ptx, (threads, size): (u32, u32)) -> Result<Self, Error> {
+        let context = &device.shared.context;
+        let (major, _) = context.compute_capability().map_err(failed)?;
+        let module = context.load_module(image).map_err(failed)?;
         let find = |name: &str| module.load_function(name).map_err(failed);
         let grid = find("sparse_grid")?;
         let per_unit = grid
-            .occupancy_max_active_blocks_per_multiprocessor(THREADS, 0, None)
+            .occupancy_max_active_blocks_per_multiprocessor(threads, 0, None)
             .map_err(failed)?;
         use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as UNITS;
         let units = context.attribute(UNITS).map_err(failed)? as u32;
         let mut cluster = None;
         if major >= 9 {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as WIDE;
-            let function = find("sparse_cluster_16")?;
-            cluster = function.set_attribute(WIDE, 1).is_ok().then_some(function);
+            let function = find("sparse_cluster")?;
+            cluster = (size <= 8 || function.set_attribute(WIDE, 1).is_ok()).then_some(function);
         }
         Ok(SparseKernels {
             gather: find("gather")?,
             grid,
             cluster,
             blocks: (units * per_unit).clamp(1, MOST_BLOCKS as u32),
-            clusters: (units / CLUSTER).max(1),
+            clusters: (units / size).max(1),
+            threads,
+            size,
         })
     }
 }
@@ -152,6 +159,8 @@ pub struct CudaPlan {
     device: Device,
     plan: Plan,
     kernels: Arc<SparseKernels>,
+    /// Bins of the first try, if they are not the planned ones.
+    bins: Option<usize>,
     /// The planned bins, then four times as many, and so on.
     levels: Mutex<Vec<Option<Ready>>>,
     workspace: Mutex<Workspace>,
@@ -175,12 +184,38 @@ impl CudaPlan {
     /// As [`Plan::new`]; [`Error::Device`] if the kernels cannot be loaded, and
     /// [`Error::DeviceMemory`].
     pub fn new(device: &Device, problem: Problem) -> Result<Self, Error> {
-        let plan = Plan::new(problem)?;
-        let kernels = device.sparse_kernels()?;
+        Self::with_kernels(device, Plan::new(problem)?, device.sparse_kernels()?, None)
+    }
+
+    /// A plan with kernels compiled otherwise (threads and blocks of a cluster), and bins chosen
+    /// by hand, for measurements.
+    #[doc(hidden)]
+    pub fn tuned(
+        device: &Device,
+        problem: Problem,
+        image: Option<(Vec<u8>, (u32, u32))>,
+        bins: Option<usize>,
+    ) -> Result<Self, Error> {
+        let kernels = match image {
+            Some((bytes, shape)) => {
+                Arc::new(SparseKernels::from_image(device, Ptx::from_binary(bytes), shape)?)
+            }
+            None => device.sparse_kernels()?,
+        };
+        Self::with_kernels(device, Plan::new(problem)?, kernels, bins)
+    }
+
+    fn with_kernels(
+        device: &Device,
+        plan: Plan,
+        kernels: Arc<SparseKernels>,
+        bins: Option<usize>,
+    ) -> Result<Self, Error> {
         let plan = CudaPlan {
             device: device.clone(),
             plan,
             kernels,
+            bins,
             levels: Mutex::default(),
             workspace: Mutex::default(),
         };
@@ -226,7 +261,7 @@ impl CudaPlan {
         }
         let attempt = levels.len() as u32 + 1;
         let (bins, sigmas) = match levels.last() {
-            None => (bins, peeling.sigmas),
+            None => (self.bins.unwrap_or(bins), peeling.sigmas),
             Some(last) => {
                 let before = last.as_ref()?.level.bins;
                 let bins = smooth_near(problem.n, before, 4 * before as u64)?;
@@ -377,6 +412,22 @@ impl CudaPlan {
     }
 }
 
+impl CudaPlan {
+    /// Clock readings at the barriers of the last transform, of kernels compiled with `PROFILE`.
+    #[doc(hidden)]
+    pub fn stamps(&self) -> Result<Vec<u64>, Error> {
+        let mut levels = lock(&self.levels);
+        let Some(Some(ready)) = levels.first_mut() else { return Ok(Vec::new()) };
+        let Some(out) = &ready.out else { return Ok(Vec::new()) };
+        let mut bytes = vec![0u8; out.len()];
+        self.device.stream().memcpy_dtoh(out, &mut bytes).map_err(failed)?;
+        self.device.synchronize()?;
+        let end = ready.level.args.out_stride as usize;
+        let words = bytes[end - 512..end].chunks_exact(8);
+        Ok(words.map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default())).collect())
+    }
+}
+
 /// How many of these signals, from the first on, lie at equal distances and are of one kind.
 fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
     let Some(first) = signals.first() else { return 0 };
@@ -414,10 +465,10 @@ impl Ready {
     fn shape(&self, kernels: &SparseKernels, batch: usize) -> (bool, u32, u32) {
         let batch = batch as u32;
         if kernels.cluster.is_some() && self.level.bins <= CLUSTER_BINS {
-            return (true, CLUSTER, batch.min(kernels.clusters));
+            return (true, kernels.size, batch.min(kernels.clusters));
         }
         // Enough threads for a pass of the largest hash, sixteen points each.
-        let wanted = (self.level.bins as u32 * 4 / 4).div_ceil(THREADS).clamp(1, kernels.blocks);
+        let wanted = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
         (false, wanted, batch.min(kernels.blocks / wanted).max(1))
     }
 
@@ -453,7 +504,7 @@ impl Ready {
         (args.format, args.batch) = (first.format().code(), signals.len() as u32);
         let config = LaunchConfig {
             grid_dim: (blocks * groups, 1, 1),
-            block_dim: (THREADS, 1, 1),
+            block_dim: (kernels.threads, 1, 1),
             shared_mem_bytes: 0,
         };
         match &kernels.cluster {

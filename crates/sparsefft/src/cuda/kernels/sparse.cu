@@ -5,6 +5,9 @@
 #ifndef THREADS
 #define THREADS 512
 #endif
+#ifndef CLUSTER
+#define CLUSTER 16
+#endif
 
 struct Blocks {
     static const u32 MOST_BLOCKS = 256;
@@ -110,11 +113,8 @@ template <u32 SIZE> static __device__ void by_cluster(const Args& a) {
     for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(a, g, s).transform();
 }
 
-extern "C" __global__ void __cluster_dims__(16, 1, 1) __launch_bounds__(THREADS, 1)
-sparse_cluster_16(const __grid_constant__ Args a) { by_cluster<16>(a); }
-
-extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 1)
-sparse_cluster_8(const __grid_constant__ Args a) { by_cluster<8>(a); }
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+sparse_cluster(const __grid_constant__ Args a) { by_cluster<CLUSTER>(a); }
 #endif
 
 // Lines of the signal for the host: out[4·j + τ] = x[(start + j·step + τ) mod n].

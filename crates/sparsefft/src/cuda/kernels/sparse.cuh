@@ -249,7 +249,15 @@ template <class Group> struct Engine {
     }
     // The parts of the next stage go elsewhere: a block may still read the last ones.
     __device__ void sync() {
+#ifdef PROFILE
+        // Clock readings of one thread behind the entries, for measurements.
+        u64* stamps = (u64*)((char*)head + a.out_stride - 512);
+        if (g.rank == 0 && steps < 32) stamps[2 * steps] = clock64();
+#endif
         g.sync();
+#ifdef PROFILE
+        if (g.rank == 0 && steps < 32) stamps[2 * steps + 1] = clock64();
+#endif
         steps++;
     }
     __device__ void next_parts() { slot_turn++; }
