@@ -35,6 +35,8 @@ pub(super) struct Hash {
     passes: u32,
     lines: u32,
     radix: [u32; 8],
+    stride: [u32; 8],
+    items: [u32; 8],
     step: u64,
     back: u64,
     taps: u64,
@@ -44,6 +46,8 @@ pub(super) struct Hash {
     spare: u64,
     terms: u32,
     window: u32,
+    mask: u64,
+    inverse: f64,
     energy: f64,
     leak: f64,
     beta2: f64,
@@ -335,6 +339,12 @@ impl Level {
         let radices = radices(size)?;
         let mut radix = [0; 8];
         radix[..radices.len()].copy_from_slice(&radices);
+        let (mut stride, mut items) = ([0; 8], [0; 8]);
+        let mut before = 1;
+        for (p, r) in radices.iter().enumerate() {
+            (stride[p], items[p]) = (before, 4 * size as u32 / r);
+            before *= r;
+        }
         let roots: Vec<Complex<f64>> = (0..size as u64).map(|j| root(j, size as u64)).collect();
         let bytes = 64 * size * lines;
         Some(Hash {
@@ -342,6 +352,10 @@ impl Level {
             passes: radices.len() as u32,
             lines: lines as u32,
             radix,
+            stride,
+            items,
+            mask: if size.is_power_of_two() { size as u64 - 1 } else { 0 },
+            inverse: 1.0 / size as f64,
             roots: put(tables, &roots),
             bins: room.take(bytes),
             spare: room.take(bytes),
@@ -361,13 +375,16 @@ impl Level {
         let reach = kaiser.reach() as u64;
         let back = crate::samples::progression(0, sigma, reach, n);
         let (series, beta2, slope) = kaiser.polynomial();
+        // An even number of terms.
+        let mut even = vec![0.0; series.len() % 2];
+        even.extend_from_slice(series);
         Hash {
             reads: 2 * reach as u32 + 1,
             step: sigma,
             back: (n - back) % n,
             taps: put(tables, kaiser.taps()),
-            series: put(tables, series),
-            terms: series.len() as u32,
+            series: put(tables, &even),
+            terms: even.len() as u32,
             window: 1,
             energy: kaiser.energy(),
             leak: kaiser.leak(),

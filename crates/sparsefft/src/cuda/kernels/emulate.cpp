@@ -14,21 +14,37 @@
 #define __align__(n) alignas(n)
 using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
     std::sqrt;
+static double rsqrt(double v) { return 1.0 / sqrt(v); }
 static void __syncthreads() {}
+
+struct float2 {
+    float x, y;
+};
 #include "sparse.cuh"
 
 struct Threads {
+    static thread_local const Args* given;
+    static const Args& args() { return *given; }
+    template <class T> static T* global(u64 at) { return (T*)at; }
     static const u32 MOST_BLOCKS = 256;
+    static const u32 MOST_OWN = 256;
     u32 id, block, blocks, thread, threads, rank, size;
     std::barrier<>* barrier;
     std::vector<u32> values;
+    std::vector<Z> buckets;
+    u32 hits = 0;
 
     Threads(u32 block, u32 blocks, std::barrier<>* barrier)
         : id(0), block(block), blocks(blocks), thread(0), threads(1), rank(block), size(blocks),
-          barrier(barrier), values(SAMPLE) {}
+          barrier(barrier), values(SAMPLE),
+          buckets(4 * (MOST_OWN + 2)) {}
     void sync() { barrier->arrive_and_wait(); }
     void block_sync() {}
     u32* sample() { return values.data(); }
+    Z* pool() { return buckets.data(); }
+    u32* tally() { return &hits; }
+    u32 warps(u32 items) { return items; }
+    u32 reserve(u32* at, u32 mine) { return mine ? add(at, mine) : 0; }
     double block_sum(double v) { return v; }
     double block_min(double v) { return v; }
     u32 add(u32* at, u32 v) { return std::atomic_ref<u32>(*at).fetch_add(v); }
@@ -45,13 +61,16 @@ struct Threads {
     }
 };
 
+thread_local const Args* Threads::given = nullptr;
+
 extern "C" void emulate(const Args* a, u32 blocks) {
     std::barrier<> barrier(blocks);
     std::vector<std::thread> threads;
     for (u32 b = 0; b < blocks; b++)
         threads.emplace_back([=, &barrier] {
+            Threads::given = a;
             Threads g(b, blocks, &barrier);
-            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(*a, g, s).transform();
+            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(g, s).transform();
         });
     for (auto& t : threads) t.join();
 }

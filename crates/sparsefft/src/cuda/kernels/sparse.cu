@@ -11,6 +11,8 @@
 
 struct Blocks {
     static const u32 MOST_BLOCKS = 256;
+    // Buckets that a block can hold in shared memory.
+    static const u32 MOST_OWN = 256;
     u32 id, block, blocks, thread, threads, rank, size;
 
     __device__ Blocks(u32 id, u32 block, u32 blocks)
@@ -18,6 +20,19 @@ struct Blocks {
         // Neighbouring warps of items go to different blocks, so that short stages use them all.
         rank = ((thread >> 5) * blocks + block) * 32 + (thread & 31);
         size = threads * blocks;
+    }
+    __device__ static Args& args() {
+        __shared__ Args args;
+        return args;
+    }
+    // Arguments are read often and by index: shared memory is the place for that.
+    static __device__ void keep(const Args& a) {
+        const u32* from = (const u32*)&a;
+        for (u32 i = threadIdx.x; i < sizeof(Args) / 4; i += blockDim.x) ((u32*)&args())[i] = from[i];
+        __syncthreads();
+    }
+    template <class T> static __device__ T* global(u64 at) {
+        return (T*)__cvta_global_to_generic(at);
     }
     __device__ void block_sync() { __syncthreads(); }
     __device__ double* board() {
@@ -28,7 +43,30 @@ struct Blocks {
         __shared__ u32 sample[SAMPLE];
         return sample;
     }
-    template <class Op> __device__ double reduce(double v, double neutral, Op op) {
+    __device__ Z* pool() {
+        __shared__ Z pool[4 * (MOST_OWN + 2)];
+        return pool;
+    }
+    __device__ u32* tally() {
+        __shared__ u32 tally;
+        return &tally;
+    }
+    // Items rounded up to whole warps.
+    __device__ u32 warps(u32 items) { return (items + 31) & ~31u; }
+    // Room for `mine` entries in a list, asked for by whole warps at once.
+    __device__ u32 reserve(u32* at, u32 mine) {
+        u32 before = mine, lane = thread & 31;
+#pragma unroll
+        for (u32 d = 1; d < 32; d <<= 1) {
+            u32 v = __shfl_up_sync(~0u, before, d);
+            if (lane >= d) before += v;
+        }
+        u32 all = __shfl_sync(~0u, before, 31), base = 0;
+        if (all == 0) return 0;
+        if (lane == 0) base = atomicAdd(at, all);
+        return __shfl_sync(~0u, base, 0) + before - mine;
+    }
+    template <class Op> __device__ __noinline__ double reduce(double v, double neutral, Op op) {
         double* board = this->board();
 #pragma unroll
         for (int d = 16; d > 0; d >>= 1) v = op(v, __shfl_xor_sync(~0u, v, d));
@@ -91,9 +129,10 @@ static __device__ u32* barrier_of(const Args& a, u32 id) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 sparse_grid(const __grid_constant__ Args a, u32 blocks) {
+    Blocks::keep(a);
     u32 id = blockIdx.x / blocks, groups = gridDim.x / blocks;
     Grid g(id, blockIdx.x % blocks, blocks, barrier_of(a, id));
-    for (u32 s = id; s < a.batch; s += groups) Engine<Grid>(a, g, s).transform();
+    for (u32 s = id; s < a.batch; s += groups) Engine<Grid>(g, s).transform();
     g.leave();
 }
 
@@ -108,9 +147,10 @@ struct Cluster : Blocks {
 };
 
 template <u32 SIZE> static __device__ void by_cluster(const Args& a) {
+    Blocks::keep(a);
     u32 id = blockIdx.x / SIZE, groups = gridDim.x / SIZE;
     Cluster g(id, blockIdx.x % SIZE, SIZE);
-    for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(a, g, s).transform();
+    for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(g, s).transform();
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)

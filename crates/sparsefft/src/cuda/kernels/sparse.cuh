@@ -35,11 +35,17 @@ const double LEAST_GAMMA = 16.0;
 // tables; bins and spare in the workspace, [line][bin][shift].
 struct Hash {
     u32 buckets, reads, passes, lines;
-    u32 radix[8];
+    // Of each pass: its radix, the product of the radices before, the number of butterflies.
+    u32 radix[8], stride[8], items[8];
     u64 step, back;
     u64 taps, roots, series, bins, spare;
     u32 terms, window;
-    double energy, leak, beta2, slope;
+    // buckets - 1 for powers of two, else 0.
+    u64 mask;
+    double inverse, energy, leak, beta2, slope;
+
+    // i mod buckets.
+    __device__ u32 first(u32 i) const { return mask ? i & (u32)mask : i % buckets; }
 };
 
 struct Ladder {
@@ -82,7 +88,7 @@ struct Slot {
 };
 
 struct Counters {
-    u32 known, changes, slots, open, weak, progress, active, full;
+    u32 known, changes, slots, shut, weak, progress, active, full;
 };
 
 struct Args {
@@ -115,12 +121,6 @@ DEV double norm(Z a) { return a.x * a.x + a.y * a.y; }
 // to + a·conj(b)
 DEV Z add_conj(Z to, Z a, Z b) {
     return z_of(fma(a.x, b.x, fma(a.y, b.y, to.x)), fma(a.y, b.x, fma(-a.x, b.y, to.y)));
-}
-
-DEV double horner(const double* c, int count, double u) {
-    double p = c[0];
-    for (int i = 1; i < count; i++) p = fma(p, u, c[i]);
-    return p;
 }
 
 // e^{2πix}, as in cpu/math.rs.
@@ -187,13 +187,8 @@ DEV Z square_root(Z v) {
 
 // One transform under way: its arguments, its group, and what all threads know.
 template <class Group> struct Engine {
-    const Args& a;
     Group& g;
-    char* work;
-    const char* tables;
-    const char* x;
-    Header* head;
-    Entry* known;
+    u32 signal;
 
     double power, noise, least;
     bool noisy;
@@ -203,10 +198,11 @@ template <class Group> struct Engine {
     u64 lines_read;
     u32 slot_turn, first_known;
 
-    __device__ Engine(const Args& a, Group& g, u32 signal)
-        : a(a), g(g), work((char*)(a.work + g.id * a.work_stride)), tables((const char*)a.tables),
-          x((const char*)(a.x + signal * a.stride)),
-          head((Header*)(a.out + signal * a.out_stride)), known((Entry*)(head + 1)) {
+    // Read from shared memory by every stage.
+    __device__ static const Args& args() { return Group::args(); }
+
+    __device__ Engine(Group& g, u32 signal)
+        : g(g), signal(signal) {
         power = noise = least = 0.0;
         noisy = false;
         comb_lines = 0;
@@ -216,18 +212,34 @@ template <class Group> struct Engine {
         for (u32 r = 0; r < ROUNDS; r++) window_lines[r] = 0;
     }
 
-    __device__ Counters& count() { return *(Counters*)(work + a.counters); }
-    __device__ Z* bins(const Hash& h, u32 line) {
-        return (Z*)(work + h.bins) + (u64)line * h.buckets * 4;
+    // Addresses that the compiler knows to be global.
+    template <class T> __device__ T* work(u64 at) {
+        return Group::template global<T>(args().work + g.id * args().work_stride + at);
     }
-    __device__ Slot* slots() { return (Slot*)(work + a.slot); }
-    __device__ u32* slot_of() { return (u32*)(work + a.slot_of); }
-    __device__ double* energies() { return (double*)(work + a.energies); }
-    __device__ Entry* changes() { return (Entry*)(work + a.change); }
+    template <class T> __device__ const T* table(u64 at) {
+        return Group::template global<T>(args().tables + at);
+    }
+    template <class T> __device__ const T* samples() {
+        return Group::template global<T>(args().x + signal * args().stride);
+    }
+    __device__ Header* head() {
+        return Group::template global<Header>(args().out + signal * args().out_stride);
+    }
+    __device__ Entry* known() { return (Entry*)(head() + 1); }
+
+    __device__ Counters& count() { return *work<Counters>(args().counters); }
+    __device__ u32 still_open() { return count().slots - count().shut; }
+    __device__ Z* bins(const Hash& h, u32 line) {
+        return work<Z>(h.bins) + (u64)line * h.buckets * 4;
+    }
+    __device__ Slot* slots() { return work<Slot>(args().slot); }
+    __device__ u32* slot_of() { return work<u32>(args().slot_of); }
+    __device__ double* energies() { return work<double>(args().energies); }
+    __device__ Entry* changes() { return work<Entry>(args().change); }
 
     // Reductions over the group: every block leaves its part, and after the barrier all add up.
     __device__ double* part(u32 kind) {
-        return (double*)(work + a.partials) + ((slot_turn & 7) * 4 + kind) * Group::MOST_BLOCKS;
+        return work<double>(args().partials) + ((slot_turn & 7) * 4 + kind) * Group::MOST_BLOCKS;
     }
     __device__ void leave(u32 kind, double v) {
         v = g.block_sum(v);
@@ -251,7 +263,7 @@ template <class Group> struct Engine {
     __device__ void sync() {
 #ifdef PROFILE
         // Clock readings of one thread behind the entries, for measurements.
-        u64* stamps = (u64*)((char*)head + a.out_stride - 512);
+        u64* stamps = (u64*)((char*)head() + args().out_stride - 512);
         if (g.rank == 0 && steps < 32) stamps[2 * steps] = clock64();
 #endif
         g.sync();
@@ -262,27 +274,40 @@ template <class Group> struct Engine {
     }
     __device__ void next_parts() { slot_turn++; }
 
-    __device__ u64 reduced(u64 v) { return a.mask ? v & a.mask : v % a.n; }
-    __device__ Z root(u64 r) { return cis((double)r * a.inverse); }
+    __device__ u64 reduced(u64 v) { return args().mask ? v & args().mask : v % args().n; }
+    __device__ Z root(u64 r) { return cis((double)r * args().inverse); }
     __device__ Z phase(u64 f, u64 t) { return root(reduced(f * t)); }
 
-    __device__ Z sample(u64 i) {
-        switch (a.format) {
-        case 0: return ((const Z*)x)[i];
-        case 1: {
-            const float* p = (const float*)x + 2 * i;
-            return z_of(p[0], p[1]);
+    // One sample, in the format that the arguments name.
+    template <int FORMAT> __device__ Z load(u64 i) {
+        if (FORMAT == 0) return samples<Z>()[i];
+        if (FORMAT == 1) {
+            float2 v = samples<float2>()[i];
+            return z_of(v.x, v.y);
         }
-        case 2: return z_of(((const double*)x)[i], 0.0);
-        default: return z_of(((const float*)x)[i], 0.0);
-        }
+        if (FORMAT == 2) return z_of(samples<double>()[i], 0.0);
+        return z_of(samples<float>()[i], 0.0);
     }
 
-    // permute: sample j of the walk of a hash, at offset d and shift tau.
-    __device__ Z walk(const Hash& h, u64 j, u64 d, u32 tau) {
-        u64 i = h.back + h.step * j + d + tau;
+    // permute: `count` samples of the walk of a hash, from number j on at distances `by`.
+    template <int FORMAT, u32 COUNT>
+    __device__ void walk(const Hash& h, u64 j, u64 by, u64 d, u32 tau, Z* v) {
+        const u64 n = args().n, first = h.back + h.step * j + d + tau, step = h.step * by;
         // The teeth of a comb wrap once at most; division is slow.
-        return sample(h.window ? reduced(i) : i < a.n ? i : i - a.n);
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) {
+            u64 at = first + i * step;
+            v[i] = load<FORMAT>(h.window ? reduced(at) : at < n ? at : at - n);
+        }
+    }
+    template <u32 COUNT>
+    __device__ void walk(const Hash& h, u64 j, u64 by, u64 d, u32 tau, Z* v) {
+        switch (args().format) {
+        case 0: walk<0, COUNT>(h, j, by, d, tau, v); break;
+        case 1: walk<1, COUNT>(h, j, by, d, tau, v); break;
+        case 2: walk<2, COUNT>(h, j, by, d, tau, v); break;
+        default: walk<3, COUNT>(h, j, by, d, tau, v); break;
+        }
     }
 
     // Floor and limits, as in peeling.rs.
@@ -291,7 +316,7 @@ template <class Group> struct Engine {
         double v = (noise + rounding) * h.energy;
         return h.window ? fma(h.leak * h.leak, fmax(power - noise, 0.0), v) : v;
     }
-    __device__ double limit(const Hash& h, u32 lanes) { return floor_of(h) * a.threshold[lanes]; }
+    __device__ double limit(const Hash& h, u32 lanes) { return floor_of(h) * args().threshold[lanes]; }
     __device__ static double threshold(u32 lanes, double z) {
         double m = lanes;
         double root = fmax(1.0 - 1.0 / (9.0 * m) + z / (3.0 * sqrt(m)), 0.0);
@@ -301,27 +326,29 @@ template <class Group> struct Engine {
     // bucket FFT: where pass p of a hash writes, and what it reads.
     __device__ Z* target(const Hash& h, u32 p, u32 line) {
         u64 at = (h.passes - 1 - p) & 1 ? h.spare : h.bins;
-        return (Z*)(work + at) + (u64)line * h.buckets * 4;
+        return work<Z>(at) + (u64)line * h.buckets * 4;
     }
     __device__ Z* source(const Hash& h, u32 p, u32 line) {
         u64 at = (h.passes - 1 - p) & 1 ? h.bins : h.spare;
-        return (Z*)(work + at) + (u64)line * h.buckets * 4;
+        return work<Z>(at) + (u64)line * h.buckets * 4;
     }
 
-    // fold: one bucket and shift of a window hash.
+    // fold: one bucket and shift of a window hash, four taps at a time.
     __device__ double fold(const Hash& h, u32 line, u64 d, u32 item) {
-        u32 tau = item & 3, j = item >> 2;
-        // Step t = j - h.reach mod buckets of the walk that starts at -reach.
-        u32 reach = h.reads / 2;
-        const double* taps = (const double*)(tables + h.taps);
-        u32 first = (j + reach) % h.buckets;
+        const u32 tau = item & 3, j = item >> 2, reach = h.reads / 2, reads = h.reads;
+        const double* taps = table<double>(h.taps);
         Z sum = z_of(0.0, 0.0);
-#pragma unroll 4
-        for (u32 i = first; i < h.reads; i += h.buckets) {
-            Z v = walk(h, i, d, tau);
-            double w = taps[i > reach ? i - reach : reach - i];
-            sum.x = fma(w, v.x, sum.x);
-            sum.y = fma(w, v.y, sum.y);
+        // Step i of the walk is t = i - reach, and falls into bucket t mod buckets.
+        for (u32 i = h.first(j + reach); i < reads; i += 4 * h.buckets) {
+            Z v[4];
+            walk<4>(h, i, h.buckets, d, tau, v);
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) {
+                u32 at = i + k * h.buckets;
+                double w = at < reads ? taps[at > reach ? at - reach : reach - at] : 0.0;
+                sum.x = fma(w, v[k].x, sum.x);
+                sum.y = fma(w, v[k].y, sum.y);
+            }
         }
         source(h, 0, line)[item] = sum;
         return norm(sum);
@@ -329,15 +356,14 @@ template <class Group> struct Engine {
 
     // One butterfly of pass p. The first pass of a comb reads the samples themselves; `energy`
     // then adds up |x|².
+    // Factors of two come first, so S is a power of two here.
     template <int LOGR>
-    __device__ void butterfly(const Hash& h, u32 p, u32 line, u64 d, u32 item, u32 S,
-                              double& energy) {
-        const u32 R = 1 << LOGR;
-        u32 tau = item & 3, c = item >> 2, length = h.buckets / R;
+    __device__ void butterfly(const Hash& h, u32 p, u32 line, u64 d, u32 item, double& energy) {
+        const u32 R = 1 << LOGR, S = h.stride[p];
+        u32 tau = item & 3, c = item >> 2, length = h.buckets >> LOGR;
         Z v[R];
         if (p == 0 && !h.window) {
-#pragma unroll
-            for (u32 i = 0; i < R; i++) v[i] = walk(h, i * length + c, d, tau);
+            walk<R>(h, c, length, d, tau, v);
 #pragma unroll
             for (u32 i = 0; i < R; i++) energy += norm(v[i]);
         } else {
@@ -345,22 +371,22 @@ template <class Group> struct Engine {
 #pragma unroll
             for (u32 i = 0; i < R; i++) v[i] = from[(i * length + c) * 4 + tau];
         }
-        u32 q = c / S, base = q * S;
+        u32 base = c & ~(S - 1);
         Z w[LOGR];
         if (p + 1 < h.passes) {
-            const Z* roots = (const Z*)(tables + h.roots);
+            const Z* roots = table<Z>(h.roots);
 #pragma unroll
             for (int b = 0; b < LOGR; b++) w[b] = roots[base << b];
         }
         Radix<LOGR, 1, Z>::run(v);
         Z* to = target(h, p, line);
-        u32 at = base * R + c % S;
+        u32 at = base * R + (c & (S - 1));
         if (p + 1 < h.passes) {
             Turn<LOGR, 1, Z>::powers(v, w);
 #pragma unroll
             for (u32 k = 0; k < R; k++) to[(at + k * S) * 4 + tau] = v[k];
         } else {
-            double s = h.window ? 1.0 : 1.0 / h.buckets;
+            double s = h.window ? 1.0 : h.inverse;
 #pragma unroll
             for (u32 k = 0; k < R; k++) to[(at + k * S) * 4 + tau] = scaled(v[k], s);
         }
@@ -368,20 +394,24 @@ template <class Group> struct Engine {
 
     // The same for radix 3 and 5, by the definition.
     template <int R>
-    __device__ void odd(const Hash& h, u32 p, u32 line, u64 d, u32 item, u32 S, double& energy) {
-        u32 tau = item & 3, c = item >> 2, length = h.buckets / R;
-        const Z* roots = (const Z*)(tables + h.roots);
+    __device__ void odd(const Hash& h, u32 p, u32 line, u64 d, u32 item, double& energy) {
+        u32 S = h.stride[p], tau = item & 3, c = item >> 2, length = h.buckets / R;
+        const Z* roots = table<Z>(h.roots);
         const Z* from = source(h, p, line);
         bool first = p == 0 && !h.window, last = p + 1 == h.passes;
         Z v[R];
+        if (first) walk<R>(h, c, length, d, tau, v);
 #pragma unroll
         for (int i = 0; i < R; i++) {
-            v[i] = first ? walk(h, i * length + c, d, tau) : from[(i * length + c) * 4 + tau];
-            if (first) energy += norm(v[i]);
+            if (first) {
+                energy += norm(v[i]);
+            } else {
+                v[i] = from[(i * length + c) * 4 + tau];
+            }
         }
         u32 base = c / S * S, at = base * R + c % S;
         Z* to = target(h, p, line);
-        double s = last && !h.window ? 1.0 / h.buckets : 1.0;
+        double s = last && !h.window ? h.inverse : 1.0;
 #pragma unroll
         for (int k = 0; k < R; k++) {
             Z sum = v[0];
@@ -392,18 +422,16 @@ template <class Group> struct Engine {
         }
     }
 
-    __device__ u32 pass_items(const Hash& h, u32 p) { return h.buckets / h.radix[p] * 4; }
+    __device__ u32 pass_items(const Hash& h, u32 p) { return h.items[p]; }
 
     __device__ void pass(const Hash& h, u32 p, u32 line, u64 d, u32 item, double& energy) {
-        u32 S = 1;
-        for (u32 i = 0; i < p; i++) S *= h.radix[i];
         switch (h.radix[p]) {
-        case 16: butterfly<4>(h, p, line, d, item, S, energy); break;
-        case 8: butterfly<3>(h, p, line, d, item, S, energy); break;
-        case 4: butterfly<2>(h, p, line, d, item, S, energy); break;
-        case 2: butterfly<1>(h, p, line, d, item, S, energy); break;
-        case 3: odd<3>(h, p, line, d, item, S, energy); break;
-        default: odd<5>(h, p, line, d, item, S, energy); break;
+        case 16: butterfly<4>(h, p, line, d, item, energy); break;
+        case 8: butterfly<3>(h, p, line, d, item, energy); break;
+        case 4: butterfly<2>(h, p, line, d, item, energy); break;
+        case 2: butterfly<1>(h, p, line, d, item, energy); break;
+        case 3: odd<3>(h, p, line, d, item, energy); break;
+        default: odd<5>(h, p, line, d, item, energy); break;
         }
     }
 
@@ -434,7 +462,11 @@ template <class Group> struct Engine {
             while (at >= end[i]) i++;
             u32 within = i ? at - end[i - 1] : at;
             const Hash& h = *jobs[i].h;
-            u32 line = jobs[i].from + within / items[i], item = within % items[i];
+            u32 line = jobs[i].from, item = within;
+            if (item >= items[i]) {
+                line += item / items[i];
+                item %= items[i];
+            }
             u64 d = jobs[i].offsets[line];
             if (h.window && k == 0) {
                 double e = fold(h, line, d, item);
@@ -459,17 +491,17 @@ template <class Group> struct Engine {
 
     // The comb, the first window and the verifying window.
     __device__ void first_jobs(Job* jobs) {
-        comb_lines = a.planned;
-        for (u32 j = 0; j < a.planned; j++) comb_offsets[j] = a.offsets[j];
+        comb_lines = args().planned;
+        for (u32 j = 0; j < args().planned; j++) comb_offsets[j] = args().offsets[j];
         window_lines[0] = 1;
         window_offsets[0][0] = 0;
-        Job comb = {&a.comb, comb_offsets, 0, a.planned};
-        Job window = {&a.window[0], window_offsets[0], 0, 1};
-        Job verify = {&a.verify, window_offsets[0], 0, 1};
+        Job comb = {&args().comb, comb_offsets, 0, args().planned};
+        Job window = {&args().window[0], window_offsets[0], 0, 1};
+        Job verify = {&args().verify, window_offsets[0], 0, 1};
         jobs[0] = comb;
         jobs[1] = window;
         jobs[2] = verify;
-        lines_read += (u64)a.comb.reads * a.planned + a.window[0].reads + a.verify.reads;
+        lines_read += (u64)args().comb.reads * args().planned + args().window[0].reads + args().verify.reads;
     }
 
     // The lanes of one bin.
@@ -479,6 +511,7 @@ template <class Group> struct Engine {
         u32 lines;
         const u64* offsets;
         __device__ Z at(u32 j, u32 tau) const { return p[j * stride + tau]; }
+        __device__ u64 offset(u32 j) const { return offsets[j]; }
         __device__ u32 count() const { return 4 * lines; }
         __device__ double energy() const {
             double e = 0.0;
@@ -487,36 +520,64 @@ template <class Group> struct Engine {
             return e;
         }
     };
+    // The same with one line, in registers: loops over lines vanish.
+    struct One {
+        Z u[4];
+        static const u32 lines = 1;
+        __device__ explicit One(const Z* p) {
+#pragma unroll
+            for (u32 tau = 0; tau < 4; tau++) u[tau] = p[tau];
+        }
+        __device__ Z at(u32, u32 tau) const { return u[tau]; }
+        __device__ u64 offset(u32) const { return 0; }
+        __device__ u32 count() const { return 4; }
+        __device__ double energy() const {
+            return (norm(u[0]) + norm(u[1])) + (norm(u[2]) + norm(u[3]));
+        }
+    };
     __device__ Lanes comb_lanes(u32 b) {
-        Lanes l = {bins(a.comb, 0) + 4 * b, (u64)a.comb.buckets * 4, comb_lines, comb_offsets};
+        Lanes l = {bins(args().comb, 0) + 4 * b, (u64)args().comb.buckets * 4, comb_lines, comb_offsets};
         return l;
     }
     __device__ Lanes window_lanes(u32 r, u32 b) {
-        const Hash& h = a.window[r];
+        const Hash& h = args().window[r];
         Lanes l = {bins(h, 0) + 4 * b, (u64)h.buckets * 4, window_lines[r], window_offsets[r]};
         return l;
     }
 
     // Σ_τ line[τ]·conj(z)^τ.
-    __device__ static Z project(const Lanes& l, u32 j, Z z) {
+    template <class L>
+    __device__ static Z project(const L& l, u32 j, Z z) {
         Z v = l.at(j, 3);
         v = add_conj(l.at(j, 2), v, z);
         v = add_conj(l.at(j, 1), v, z);
         return add_conj(l.at(j, 0), v, z);
     }
 
-    // The nearest integer of residue class b mod m to t turns.
-    __device__ u64 snap(double t, u64 modulus, u64 residue, double& away) {
-        double goal = t * (double)a.n;
-        double m = rint((goal - (double)residue) / (double)modulus);
-        double f = fma(m, (double)modulus, (double)residue);
+    // The nearest integer of residue class b mod m to t turns, |t| < 1; `inverse` is 1/m.
+    __device__ u64 snap(double t, double modulus, double inverse, double residue, double& away) {
+        double n = (double)args().n, goal = t * n;
+        double f = fma(rint((goal - residue) * inverse), modulus, residue);
         away = fabs(f - goal);
-        i64 r = (i64)f % (i64)a.n;
-        return (u64)(r < 0 ? r + (i64)a.n : r);
+        f = f < 0.0 ? f + n : f;
+        f = f >= n ? f - n : f;
+        return (u64)f;
+    }
+    __device__ u64 snap_comb(double t, u32 b, double& away) {
+        return snap(t, args().comb.buckets, args().comb.inverse, b, away);
+    }
+    __device__ u32 comb_bin(u64 f) {
+        const Hash& c = args().comb;
+        return (u32)(c.mask ? f & c.mask : f % c.buckets);
+    }
+    __device__ u64 snap_all(double t) {
+        double away;
+        return snap(t, 1.0, 1.0, 0.0, away);
     }
 
     // locate: one frequency.
-    __device__ static double single(const Lanes& l) {
+    template <class L>
+    __device__ static double single(const L& l) {
         Z p = z_of(0.0, 0.0);
         for (u32 j = 0; j < l.lines; j++) {
             Z u = l.at(j, 0);
@@ -532,18 +593,19 @@ template <class Group> struct Engine {
             Z z = cis(t - rint(t));
             Z sum = z_of(0.0, 0.0);
             for (u32 i = 0; i < j; i++) {
-                double back = -t * (double)l.offsets[i];
+                double back = -t * (double)l.offset(i);
                 sum = plus(sum, times(project(l, i, z), cis(back - rint(back))));
             }
-            double back = -t * (double)l.offsets[j];
+            double back = -t * (double)l.offset(j);
             Z here = times(project(l, j, z), cis(back - rint(back)));
-            t += turns(times(here, conj(sum))) / (double)l.offsets[j];
+            t += turns(times(here, conj(sum))) / (double)l.offset(j);
         }
         return t;
     }
 
     // The two values that explain one line best at these turns.
-    __device__ static bool pair(const Lanes& l, u32 j, const double* t, Z* v) {
+    template <class L>
+    __device__ static bool pair(const L& l, u32 j, const double* t, Z* v) {
         Z z0 = cis(t[0] - rint(t[0])), z1 = cis(t[1] - rint(t[1]));
         Z w = times(conj(z0), z1);
         Z s = z_of(w.x + 1.0, w.y);
@@ -559,7 +621,8 @@ template <class Group> struct Engine {
     }
 
     // locate: two frequencies.
-    __device__ static bool twin(const Lanes& l, double* t) {
+    template <class L>
+    __device__ static bool twin(const L& l, double* t) {
         Z c0, c1;
         if (l.lines == 1) {
             Z u0 = l.at(0, 0), u1 = l.at(0, 1), u2 = l.at(0, 2), u3 = l.at(0, 3);
@@ -593,7 +656,7 @@ template <class Group> struct Engine {
         t[0] = turns(plus(half, r));
         t[1] = turns(minus(half, r));
         for (u32 j = 1; j < l.lines; j++) {
-            double d = (double)l.offsets[j];
+            double d = (double)l.offset(j);
             Z v0[2], vj[2];
             if (!pair(l, 0, t, v0) || !pair(l, j, t, vj)) return false;
             for (u32 i = 0; i < 2; i++) {
@@ -606,17 +669,19 @@ template <class Group> struct Engine {
     }
 
     // estimate: one value and what it leaves.
-    __device__ double fit_one(const Lanes& l, u64 f, Z& value) {
+    template <class L>
+    __device__ double fit_one(const L& l, u64 f, Z& value) {
         Z z = root(f);
         Z sum = z_of(0.0, 0.0);
         for (u32 j = 0; j < l.lines; j++) {
             Z v = project(l, j, z);
-            sum = l.offsets[j] ? add_conj(sum, v, phase(f, l.offsets[j])) : plus(sum, v);
+            sum = l.offset(j) ? add_conj(sum, v, phase(f, l.offset(j))) : plus(sum, v);
         }
         value = scaled(sum, 1.0 / l.count());
         double left = 0.0;
         for (u32 j = 0; j < l.lines; j++) {
-            Z p = l.offsets[j] ? times(value, phase(f, l.offsets[j])) : value;
+            Z p = l.offset(j) ? times(value, phase(f, l.offset(j))) : value;
+#pragma unroll
             for (u32 tau = 0; tau < 4; tau++) {
                 left += norm(minus(l.at(j, tau), p));
                 p = times(p, z);
@@ -684,16 +749,16 @@ template <class Group> struct Engine {
 
     __device__ void note(u64 f, Z v) {
         u32 i = g.add(&count().known, 1u);
-        if (i >= a.capacity) {
+        if (i >= args().capacity) {
             g.add(&count().full, 1u);
             return;
         }
         Entry e = {f, v.x, v.y};
-        known[i] = e;
+        known()[i] = e;
     }
     __device__ void change(u64 f, Z v) {
         u32 i = g.add(&count().changes, 1u);
-        if (i >= a.changes) {
+        if (i >= args().changes) {
             g.add(&count().full, 1u);
             return;
         }
@@ -709,14 +774,14 @@ template <class Group> struct Engine {
 
     // Decodes one active bin of the comb: one frequency, or two, or a slot for later.
     __device__ void decode_bin(u32 b, double energy, u32& weak) {
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         Lanes l = comb_lanes(b);
         u32 lanes = l.count();
         double floor = floor_of(c), own = OWN_ROUNDING * energy, away;
-        u64 f = snap(single(l), c.buckets, b, away);
+        u64 f = snap_comb(single(l), b, away);
         Z v;
         double left = fit_one(l, f, v);
-        if (left <= floor * a.threshold[lanes - 1] + own) {
+        if (left <= floor * args().threshold[lanes - 1] + own) {
             weak += norm(v) < least;
             note(f, v);
             slot_of()[b] = 0;
@@ -724,10 +789,10 @@ template <class Group> struct Engine {
         }
         double t[2];
         if (twin(l, t) && !(noisy && apart(t[0], t[1]) < 0.08)) {
-            u64 two[2] = {snap(t[0], c.buckets, b, away), snap(t[1], c.buckets, b, away)};
+            u64 two[2] = {snap_comb(t[0], b, away), snap_comb(t[1], b, away)};
             Z values[2];
             if (two[0] != two[1] && fit_two(l, two, values, left) &&
-                left <= floor * a.threshold[lanes - 2] + own) {
+                left <= floor * args().threshold[lanes - 2] + own) {
                 weak += norm(values[0]) < least || norm(values[1]) < least;
                 note(two[0], values[0]);
                 note(two[1], values[1]);
@@ -736,8 +801,7 @@ template <class Group> struct Engine {
             }
         }
         u32 s = g.add(&count().slots, 1u);
-        g.add(&count().open, 1u);
-        if (s >= a.slots) {
+        if (s >= args().slots) {
             g.add(&count().full, 1u);
             slot_of()[b] = 0;
             return;
@@ -749,7 +813,8 @@ template <class Group> struct Engine {
     }
 
     // Least-squares values of two frequencies over all lanes.
-    __device__ bool fit_two(const Lanes& l, const u64* f, Z* v, double& left) {
+    template <class L>
+    __device__ bool fit_two(const L& l, const u64* f, Z* v, double& left) {
         Z z0 = root(f[0]), z1 = root(f[1]);
         Z w = times(conj(z0), z1);
         Z s = z_of(w.x + 1.0, w.y);
@@ -759,8 +824,8 @@ template <class Group> struct Engine {
         Z gram = z_of(0.0, 0.0), r0 = gram, r1 = gram;
         for (u32 j = 0; j < l.lines; j++) {
             Z p0 = project(l, j, z0), p1 = project(l, j, z1);
-            if (l.offsets[j]) {
-                Z b0 = phase(f[0], l.offsets[j]), b1 = phase(f[1], l.offsets[j]);
+            if (l.offset(j)) {
+                Z b0 = phase(f[0], l.offset(j)), b1 = phase(f[1], l.offset(j));
                 gram = plus(gram, times(times(conj(b0), b1), line_gram));
                 r0 = add_conj(r0, p0, b0);
                 r1 = add_conj(r1, p1, b1);
@@ -777,10 +842,11 @@ template <class Group> struct Engine {
         left = 0.0;
         for (u32 j = 0; j < l.lines; j++) {
             Z p0 = v[0], p1 = v[1];
-            if (l.offsets[j]) {
-                p0 = times(p0, phase(f[0], l.offsets[j]));
-                p1 = times(p1, phase(f[1], l.offsets[j]));
+            if (l.offset(j)) {
+                p0 = times(p0, phase(f[0], l.offset(j)));
+                p1 = times(p1, phase(f[1], l.offset(j)));
             }
+#pragma unroll
             for (u32 tau = 0; tau < 4; tau++) {
                 left += norm(minus(minus(l.at(j, tau), p0), p1));
                 p0 = times(p0, z0);
@@ -792,7 +858,7 @@ template <class Group> struct Engine {
 
     // Decodes the comb. Returns how many bins are active.
     FAR_MEMBER void decode_comb() {
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         double limit = this->limit(c, 4 * comb_lines);
         double active = 0.0, quiet = 0.0, quiet_energy = 0.0;
         u32 weak = 0;
@@ -814,10 +880,78 @@ template <class Group> struct Engine {
         leave(2, quiet_energy);
     }
 
+    // The same for a comb of one line. Finds are noted by whole warps.
+    FAR_MEMBER void decode_comb_one() {
+        const Hash& c = args().comb;
+        const double floor = floor_of(c), limit = floor * args().threshold[4];
+        const double one = floor * args().threshold[3], two = floor * args().threshold[2];
+        const bool noisy = this->noisy;
+        const Z* bins = this->bins(c, 0);
+        u32* slot_of = this->slot_of();
+        double active = 0.0, quiet = 0.0, quiet_energy = 0.0, away;
+        u32 weak = 0;
+        for (u32 b = g.rank; b < g.warps(c.buckets); b += g.size) {
+            u32 found = 0, slot = 0;
+            u64 f[2];
+            Z v[2];
+            if (b < c.buckets) {
+                One l(bins + 4 * b);
+                double e = l.energy(), own = OWN_ROUNDING * e, left;
+                if (e > limit) {
+                    active += 1.0;
+                    f[0] = snap_comb(single(l), b, away);
+                    if (fit_one(l, f[0], v[0]) <= one + own) {
+                        found = 1;
+                    } else {
+                        double t[2];
+                        if (twin(l, t) && !(noisy && apart(t[0], t[1]) < 0.08)) {
+                            f[0] = snap_comb(t[0], b, away);
+                            f[1] = snap_comb(t[1], b, away);
+                            if (f[0] != f[1] && fit_two(l, f, v, left) && left <= two + own)
+                                found = 2;
+                        }
+                        slot = found == 0;
+                    }
+                    weak += found && norm(v[0]) < least;
+                    weak += found > 1 && norm(v[1]) < least;
+                } else {
+                    quiet += 1.0;
+                    quiet_energy += e;
+                }
+            }
+            u32 i = g.reserve(&count().known, found), s = g.reserve(&count().slots, slot);
+            for (u32 j = 0; j < found; j++) {
+                if (i + j < args().capacity) {
+                    Entry e = {f[j], v[j].x, v[j].y};
+                    known()[i + j] = e;
+                }
+            }
+            if (slot && s < args().slots) {
+                Slot& open = slots()[s];
+                open.bin = b;
+                open.closed = open.count = open.fresh = 0;
+            }
+            if (b < c.buckets) slot_of[b] = slot && s < args().slots ? s + 1 : 0;
+        }
+        if (weak) g.add(&count().weak, weak);
+        next_parts();
+        leave(0, active);
+        leave(1, quiet);
+        leave(2, quiet_energy);
+    }
+
+    __device__ void decode() {
+        if (comb_lines == 1) {
+            decode_comb_one();
+        } else {
+            decode_comb();
+        }
+    }
+
     // The noise power from the quiet bins of the comb, as in peeling.rs: the 0.3-quantile of a
     // sample of energies, corrected for the share that is occupied. Every block works alone.
     FAR_MEMBER void measure_noise() {
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         u32 lanes = 4 * comb_lines;
         const double p = 0.3;
         u32 step = (c.buckets + SAMPLE - 1) / SAMPLE, m = (c.buckets + step - 1) / step;
@@ -835,7 +969,7 @@ template <class Group> struct Engine {
             if (g.block_sum(below) <= rank) value = trial;
         }
         double quantile = g.value((u64)value << 32 | 0x80000000u);
-        noise = quantile / threshold(lanes, a.normal[0]) * c.buckets;
+        noise = quantile / threshold(lanes, args().normal[0]) * c.buckets;
         double limit = this->limit(c, lanes);
         u32 bound = (u32)(g.bits(limit) >> 32);
         double above = 0.0;
@@ -844,15 +978,15 @@ template <class Group> struct Engine {
         double quiet = fmin(p / (1.0 - fmin(occupied, 0.6)), 0.75);
         double at = (quiet - p) / 0.45 * 32.0;
         u32 i = at < 31.0 ? (u32)at : 31;
-        double z = a.normal[i] + (at - i) * (a.normal[i + 1] - a.normal[i]);
-        noise *= threshold(lanes, a.normal[0]) / threshold(lanes, z);
+        double z = args().normal[i] + (at - i) * (args().normal[i + 1] - args().normal[i]);
+        noise *= threshold(lanes, args().normal[0]) / threshold(lanes, z);
         noisy = true;
         g.block_sync();
     }
 
     // Energies of all comb bins, how many exceed the limit, and the least of those.
     FAR_MEMBER double count_active(bool fill, double& weakest) {
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         double limit = this->limit(c, 4 * comb_lines);
         double active = 0.0, least = 1e300;
         for (u32 b = g.rank; b < c.buckets; b += g.size) {
@@ -880,7 +1014,7 @@ template <class Group> struct Engine {
             c = fmin(c, 0.5 / (offsets[j] * error + phase));
             error = phase / offsets[j];
         }
-        return fmin(c, unit / (2.0 * a.n) / error);
+        return fmin(c, unit / (2.0 * args().n) / error);
     }
 
     // Adds the lines that this signal-to-noise ratio asks for. False if no ladder can climb.
@@ -892,7 +1026,7 @@ template <class Group> struct Engine {
             int i = (int)floor(log2(gamma / 16.0));
             if (i < 0) return false;
             if (i >= (int)GAMMAS) i = GAMMAS - 1;
-            const Ladder& ladder = ((const Ladder*)(tables + table))[i];
+            const Ladder& ladder = this->template table<Ladder>(table)[i];
             if (ladder.count == 0) return false;
             u32 from = lines, want = 0;
             u64 fresh[LINES];
@@ -916,12 +1050,21 @@ template <class Group> struct Engine {
 
     // Where f lies among the buckets of a window hash.
     __device__ double position(const Hash& h, u64 f) {
-        return (double)reduced(h.step * f) * h.buckets * a.inverse;
+        return (double)reduced(h.step * f) * h.buckets * args().inverse;
     }
     __device__ double response(const Hash& h, double away) {
         if (fabs(away) >= 2.0) return 0.0;
-        return horner((const double*)(tables + h.series), h.terms,
-                      fma(away * away, -h.slope, h.beta2));
+        // Even and odd terms apart: two short chains instead of a long one. The table has an even
+        // number of terms, highest first.
+        const double* c = table<double>(h.series);
+        double u = fma(away * away, -h.slope, h.beta2), u2 = u * u;
+        double odd = c[0], even = c[1];
+#pragma unroll 8
+        for (u32 i = 2; i < h.terms; i += 2) {
+            odd = fma(odd, u2, c[i]);
+            even = fma(even, u2, c[i + 1]);
+        }
+        return fma(odd, u, even);
     }
 
     // peel: one coefficient from one of the four buckets it reaches, lines from..to.
@@ -948,12 +1091,248 @@ template <class Group> struct Engine {
     // The same for a number: first what the comb gave, then the changes since.
     __device__ void peel_item(const Hash& h, const u64* offsets, u32 from, u32 to, u32 item) {
         u32 c = item >> 2;
-        const Entry& e = c < first_known ? known[c] : changes()[c - first_known];
+        const Entry& e = c < first_known ? known()[c] : changes()[c - first_known];
         peel(h, offsets, from, to, e, item & 3);
     }
 
+    // The buckets of one-line window hashes are shared out among the blocks, so that each peels its
+    // own in shared memory. `beside` more on each side let a block see its neighbours' edges.
+    __device__ u32 share(const Hash& h) { return (h.buckets + g.blocks - 1) / g.blocks; }
+    __device__ bool shareable(const Hash& h) {
+        return share(h) <= Group::MOST_OWN && h.buckets >= 2 * (share(h) + 8);
+    }
+    // Loads the buckets from `first` on into the pool and peels known and changes from them.
+    FAR_MEMBER void peel_owned(const Hash& h, u32 first, u32 size, u32 known_end, u32 end) {
+        Z* pool = g.pool();
+        u32* hits = g.sample();
+        const Z* from = bins(h, 0);
+        const u32 buckets = h.buckets;
+        for (u32 i = g.thread; i < 4 * size; i += g.threads) {
+            u32 b = first + i / 4;
+            pool[i] = from[4 * (b >= buckets ? b - buckets : b) + i % 4];
+        }
+        for (u32 base = 0; base < end; base += g.threads) {
+            if (g.thread == 0) *g.tally() = 0;
+            g.block_sync();
+            u32 c = base + g.thread;
+            if (c < end) {
+                u64 f = c < known_end ? known()[c].f : changes()[c - known_end].f;
+                // The lowest bucket that f reaches, counted from `first`.
+                i64 low = (i64)floor(position(h, f)) - 1 - first;
+                u32 at = (u32)(low < 0 ? low + buckets : low);
+                if (at < size || at + 3 >= buckets) hits[g.add(g.tally(), 1u)] = c;
+            }
+            g.block_sync();
+            u32 count = *g.tally();
+            for (u32 i = g.thread; i < 4 * count; i += g.threads) {
+                u32 c = hits[i / 4], k = i & 3;
+                Entry e = c < known_end ? known()[c] : changes()[c - known_end];
+                double p = position(h, e.f), lowest = floor(p) - 1.0;
+                i64 at = (i64)lowest - first;
+                at = (at < 0 ? at + buckets : at) + k;
+                if (at >= buckets) at -= buckets;
+                if (at >= size) continue;
+                double gain = response(h, lowest + k - p);
+                Z z = root(e.f), v = z_of(-gain * e.re, -gain * e.im);
+#pragma unroll
+                for (u32 tau = 0; tau < 4; tau++) {
+                    g.add(&pool[4 * at + tau].x, v.x);
+                    g.add(&pool[4 * at + tau].y, v.y);
+                    v = times(v, z);
+                }
+            }
+        }
+        g.block_sync();
+    }
+
+    // certify: how many of this block's buckets of the verifying hash are not explained.
+    __device__ double unexplained(double limit, u32 known_end, u32 end) {
+        const Hash& v = args().verify;
+        u32 per = share(v), low = g.block * per;
+        if (low >= v.buckets) return 0.0;
+        u32 size = min_u32(per, v.buckets - low);
+        peel_owned(v, low, size, known_end, end);
+        double left = 0.0;
+        for (u32 b = g.thread; b < size; b += g.threads) left += One(g.pool() + 4 * b).energy() > limit;
+        return left;
+    }
+
+    // Peels what is known from the first window and decodes its peaks, all in one stage.
+    FAR_MEMBER void decode_first_window(bool decode) {
+        const Hash& h = args().window[0];
+        u32 per = share(h), low = g.block * per;
+        double weakest = 1e300;
+        if (low < h.buckets) {
+            u32 size = min_u32(per, h.buckets - low);
+            peel_owned(h, low == 0 ? h.buckets - 1 : low - 1, size + 2, first_known, first_known);
+            const Z* pool = g.pool();
+            Z* to = bins(h, 0) + 4 * low;
+            double floor = floor_of(h), limit = floor * args().threshold[4];
+            for (u32 i = g.thread; i < 4 * size; i += g.threads) to[i] = pool[4 + i];
+            for (u32 i = g.thread; i < size && decode; i += g.threads) {
+                One l(pool + 4 * (i + 1));
+                double e = l.energy();
+                if (e <= limit || e < One(pool + 4 * i).energy() ||
+                    e < One(pool + 4 * (i + 2)).energy())
+                    continue;
+                weakest = fmin(weakest, e);
+                decode_bucket_one(h, l, low + i, e, floor);
+            }
+        }
+        next_parts();
+        leave_least(0, weakest);
+    }
+
+    // One or two frequencies of a bucket of one line, without noise.
+    __device__ void decode_bucket_one(const Hash& h, const One& l, u32 b, double energy,
+                                      double floor) {
+        double own = 1e-24 * energy, left;
+        double t[2] = {single(l), 0.0};
+        u64 f[2];
+        Z v[2];
+        u32 s[2];
+        f[0] = snap_all(t[0]);
+        s[0] = slot_of()[comb_bin(f[0])];
+        double gain = gain_at(h, f[0], b);
+        if (s[0] && gain > 0.0 && fit_one(l, f[0], v[0]) <= floor * args().threshold[3] + own) {
+            propose(s[0], f[0], scaled(v[0], 1.0 / gain));
+            return;
+        }
+        if (!twin(l, t) || apart(t[0], t[1]) < 0.115) return;
+        double gains[2];
+        for (u32 i = 0; i < 2; i++) {
+            f[i] = snap_all(t[i]);
+            s[i] = slot_of()[comb_bin(f[i])];
+            gains[i] = gain_at(h, f[i], b);
+        }
+        if (!s[0] || !s[1] || f[0] == f[1] || gains[0] == 0.0 || gains[1] == 0.0) return;
+        if (!fit_two(l, f, v, left) || left > floor * args().threshold[2] + own) return;
+        for (u32 i = 0; i < 2; i++) propose(s[i], f[i], scaled(v[i], 1.0 / gains[i]));
+    }
+
+    // Gain of f in bucket b, zero if it does not belong there.
+    __device__ double gain_at(const Hash& h, u64 f, u32 b) {
+        double away = position(h, f) - b;
+        away -= h.buckets * rint(away * h.inverse);
+        return fabs(away) < 0.8 ? response(h, away) : 0.0;
+    }
+
+    // Least squares of M frequencies in one line, in registers.
+    template <int M>
+    __device__ bool fit_few(const One& l, const u64* f, Z* values, double& left) {
+        Z row[M][4];
+#pragma unroll
+        for (int i = 0; i < M; i++) {
+            Z z = root(f[i]);
+            row[i][0] = z_of(1.0, 0.0);
+            row[i][1] = z;
+            row[i][2] = times(z, z);
+            row[i][3] = times(row[i][2], z);
+        }
+        Z factor[M][M];
+        double inverse[M];
+#pragma unroll
+        for (int i = 0; i < M; i++) {
+#pragma unroll
+            for (int j = 0; j <= i; j++) {
+                Z sum = z_of(0.0, 0.0);
+#pragma unroll
+                for (int t = 0; t < 4; t++) sum = add_conj(sum, row[j][t], row[i][t]);
+#pragma unroll
+                for (int k = 0; k < j; k++) sum = minus(sum, times(factor[i][k], conj(factor[j][k])));
+                if (i == j) {
+                    if (sum.x <= 4e-12) return false;
+                    inverse[i] = rsqrt(sum.x);
+                } else {
+                    factor[i][j] = scaled(sum, inverse[j]);
+                }
+            }
+            values[i] = z_of(0.0, 0.0);
+        }
+        Z rest[4];
+#pragma unroll
+        for (int step = 0; step < 3; step++) {
+            left = 0.0;
+#pragma unroll
+            for (int t = 0; t < 4; t++) {
+                rest[t] = l.u[t];
+#pragma unroll
+                for (int i = 0; i < M; i++) rest[t] = minus(rest[t], times(values[i], row[i][t]));
+                left += norm(rest[t]);
+            }
+            Z right[M];
+#pragma unroll
+            for (int i = 0; i < M; i++) {
+                Z sum = z_of(0.0, 0.0);
+#pragma unroll
+                for (int t = 0; t < 4; t++) sum = add_conj(sum, rest[t], row[i][t]);
+#pragma unroll
+                for (int k = 0; k < i; k++) sum = minus(sum, times(factor[i][k], right[k]));
+                right[i] = scaled(sum, inverse[i]);
+            }
+#pragma unroll
+            for (int i = M - 1; i >= 0; i--) {
+#pragma unroll
+                for (int k = i + 1; k < M; k++)
+                    right[i] = minus(right[i], times(conj(factor[k][i]), right[k]));
+                right[i] = scaled(right[i], inverse[i]);
+                values[i] = plus(values[i], right[i]);
+            }
+        }
+        return true;
+    }
+
+    // settle for three frequencies of a one-line comb, one to three of which a window has shown.
+    // Other bins are left to the general one, with their proposals.
+    FAR_MEMBER void settle_first() {
+        const Hash& c = args().comb;
+        for (u32 s = g.rank; s < count().slots; s += g.size) {
+            Slot& slot = slots()[s];
+            u32 fresh = slot.fresh;
+            if (fresh == 0 || fresh > 3) continue;
+            One l(bins(c, 0) + 4 * slot.bin);
+            double energy = l.energy(), away, left, t[2];
+            u64 f[3];
+            Z v[3];
+            for (u32 i = 0; i < fresh; i++) f[i] = slot.new_f[i];
+            if (fresh > 1 && f[0] == f[1]) continue;
+            if (fresh < 3) {
+                // What the window's values leave.
+                One r = l;
+                for (u32 i = 0; i < fresh; i++) {
+                    Z z = root(f[i]), p = slot.new_a[i];
+#pragma unroll
+                    for (u32 tau = 0; tau < 4; tau++) {
+                        r.u[tau] = minus(r.u[tau], p);
+                        p = times(p, z);
+                    }
+                }
+                if (fresh == 1) {
+                    if (!twin(r, t)) continue;
+                    f[1] = snap_comb(t[0], slot.bin, away);
+                    f[2] = snap_comb(t[1], slot.bin, away);
+                } else {
+                    f[2] = snap_comb(single(r), slot.bin, away);
+                }
+            }
+            if (f[0] == f[1] || f[0] == f[2] || f[1] == f[2]) continue;
+            if (!fit_few<3>(l, f, v, left)) continue;
+            if (left > floor_of(c) * args().threshold[1] + OWN_ROUNDING * energy) continue;
+            u32 at = g.add(&count().changes, 3u), to = g.add(&count().known, 3u);
+            g.add(&count().shut, 1u);
+            for (u32 i = 0; i < 3; i++) {
+                Entry e = {f[i], v[i].x, v[i].y};
+                if (at + i < args().changes) changes()[at + i] = e;
+                if (to + i < args().capacity) known()[to + i] = e;
+            }
+            if (at + 3 > args().changes || to + 3 > args().capacity) g.add(&count().full, 1u);
+            slot.closed = 1;
+            slot_of()[slot.bin] = 0;
+        }
+    }
+
     __device__ bool is_peak(u32 r, u32 b, double e) {
-        u32 size = a.window[r].buckets;
+        u32 size = args().window[r].buckets;
         u32 up = b + 1 == size ? 0 : b + 1, down = b == 0 ? size - 1 : b - 1;
         return e >= window_lanes(r, up).energy() && e >= window_lanes(r, down).energy();
     }
@@ -961,7 +1340,7 @@ template <class Group> struct Engine {
     // Whether some window denies v at f.
     __device__ bool contradicted(u64 f, Z v, u32 last) {
         for (u32 r = 0; r <= last; r++) {
-            const Hash& h = a.window[r];
+            const Hash& h = args().window[r];
             double p = position(h, f), at = rint(p), gain = response(h, at - p);
             u32 b = (u32)at == h.buckets ? 0 : (u32)at;
             double limit = this->limit(h, 4 * window_lines[r]);
@@ -976,14 +1355,14 @@ template <class Group> struct Engine {
     __device__ u32 snap_open(double t, u64& f) {
         double away, best = 1e300;
         if (!noisy) {
-            f = snap(t, 1, 0, away);
-            return slot_of()[f % a.comb.buckets];
+            f = snap_all(t);
+            return slot_of()[comb_bin(f)];
         }
         u32 found = 0, slots = count().slots;
         for (u32 s = 0; s < slots; s++) {
             const Slot& slot = this->slots()[s];
             if (slot.closed) continue;
-            u64 g = snap(t, a.comb.buckets, slot.bin, away);
+            u64 g = snap_comb(t, slot.bin, away);
             if (away < best) {
                 best = away;
                 f = g;
@@ -1004,21 +1383,16 @@ template <class Group> struct Engine {
 
     // One or two frequencies of a window bucket.
     FAR_MEMBER void decode_bucket(u32 r, u32 b, double energy) {
-        const Hash& h = a.window[r];
+        const Hash& h = args().window[r];
         Lanes l = window_lanes(r, b);
         double floor = floor_of(h), own = 1e-24 * energy, left;
-        auto gain_at = [&](u64 f) {
-            double away = position(h, f) - b;
-            away -= h.buckets * rint(away / h.buckets);
-            return fabs(away) < 0.8 ? response(h, away) : 0.0;
-        };
         u64 f[2] = {0, 0};
         u32 s[2];
         Z v[2];
         s[0] = snap_open(single(l), f[0]);
         if (s[0]) {
-            double gain = gain_at(f[0]);
-            if (gain > 0.0 && fit_one(l, f[0], v[0]) <= floor * a.threshold[l.count() - 1] + own) {
+            double gain = gain_at(h, f[0], b);
+            if (gain > 0.0 && fit_one(l, f[0], v[0]) <= floor * args().threshold[l.count() - 1] + own) {
                 v[0] = scaled(v[0], 1.0 / gain);
                 if (!contradicted(f[0], v[0], r)) propose(s[0], f[0], v[0]);
                 return;
@@ -1030,9 +1404,9 @@ template <class Group> struct Engine {
             s[i] = snap_open(t[i], f[i]);
             if (!s[i]) return;
         }
-        double gain[2] = {gain_at(f[0]), gain_at(f[1])};
+        double gain[2] = {gain_at(h, f[0], b), gain_at(h, f[1], b)};
         if (f[0] == f[1] || gain[0] == 0.0 || gain[1] == 0.0 || !fit_two(l, f, v, left)) return;
-        if (left > floor * a.threshold[l.count() - 2] + own) return;
+        if (left > floor * args().threshold[l.count() - 2] + own) return;
         for (u32 i = 0; i < 2; i++) {
             Z value = scaled(v[i], 1.0 / gain[i]);
             if (!contradicted(f[i], value, r)) propose(s[i], f[i], value);
@@ -1046,7 +1420,7 @@ template <class Group> struct Engine {
         }
         slot.closed = 1;
         slot_of()[slot.bin] = 0;
-        g.add(&count().open, ~0u);
+        g.add(&count().shut, 1u);
     }
 
     // Takes the proposals for one open comb bin, and what is left of the bin with them; closes it
@@ -1069,11 +1443,11 @@ template <class Group> struct Engine {
         }
         slot.fresh = 0;
         if (m == had && !(again && m > 0)) return;
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         Lanes l = comb_lanes(slot.bin);
         u32 lanes = l.count();
         double energy = l.energy(), floor = floor_of(c), own = OWN_ROUNDING * energy, left, away;
-        if (fit(l, f, m, values, left) && left <= floor * a.threshold[lanes - m] + own) {
+        if (fit(l, f, m, values, left) && left <= floor * args().threshold[lanes - m] + own) {
             close(slot, had, m, f, values);
             g.add(&count().progress, 1u);
             return;
@@ -1103,11 +1477,11 @@ template <class Group> struct Engine {
             }
             bool distinct = true;
             for (u32 i = 0; i < more; i++) {
-                f[m + i] = snap(t[i], c.buckets, slot.bin, away);
+                f[m + i] = snap_comb(t[i], slot.bin, away);
                 for (u32 j = 0; j < m + i; j++) distinct &= f[j] != f[m + i];
             }
             if (!distinct || !fit(l, f, m + more, values, left)) continue;
-            if (left > floor * a.threshold[lanes - m - more] + own) continue;
+            if (left > floor * args().threshold[lanes - m - more] + own) continue;
             bool denied = false;
             for (u32 i = 0; i < more; i++) denied |= contradicted(f[m + i], values[m + i], last);
             if (denied) continue;
@@ -1128,7 +1502,7 @@ template <class Group> struct Engine {
     // Decodes window r and the open bins against each other until nothing more is found.
     // `peeled` changes have left the window already.
     FAR_MEMBER void exchange(u32 r, u32& peeled) {
-        const Hash& h = a.window[r];
+        const Hash& h = args().window[r];
         bool again = false;
         for (u32 turn = 0; turn < 24; turn++) {
             double limit = this->limit(h, 4 * window_lines[r]), weakest = 1e300;
@@ -1150,7 +1524,7 @@ template <class Group> struct Engine {
                 if (weakest < 1e300) {
                     double per_lane = weakest / (4 * had) / floor_of(h);
                     double gamma = fmax(per_lane - 1.0, LEAST_GAMMA), kept = least;
-                    climb(h, window_offsets[r], window_lines[r], gamma, 1.0, a.window_ladders,
+                    climb(h, window_offsets[r], window_lines[r], gamma, 1.0, args().window_ladders,
                           added);
                     least = fmin(kept, least);
                     if (added) {
@@ -1167,13 +1541,13 @@ template <class Group> struct Engine {
             for (u32 s = g.rank; s < count().slots; s += g.size) settle(s, again, r);
             sync();
             again = false;
-            u32 end = count().changes, progress = count().progress, open = count().open;
+            u32 end = count().changes, progress = count().progress, open = count().slots - count().shut;
             if (count().full || open == 0) return;
             if (progress == before) {
                 // Bins with as many frequencies as lanes need more lanes.
-                if (!noisy && comb_lines == 1 && a.comb.lines > 1) {
+                if (!noisy && comb_lines == 1 && args().comb.lines > 1) {
                     comb_offsets[1] = 4;
-                    measure(a.comb, comb_offsets, 1, 2);
+                    measure(args().comb, comb_offsets, 1, 2);
                     comb_lines = 2;
                     again = true;
                     continue;
@@ -1191,7 +1565,7 @@ template <class Group> struct Engine {
 
     // The whole transform; returns the status.
     __device__ u32 run() {
-        const Hash& c = a.comb;
+        const Hash& c = args().comb;
         Job jobs[3];
         first_jobs(jobs);
         double energy[2] = {0.0, 0.0};
@@ -1208,17 +1582,17 @@ template <class Group> struct Engine {
             }
             sync();
         }
-        power = sum(0) / (4.0 * a.planned * c.buckets);
+        power = sum(0) / (4.0 * args().planned * c.buckets);
         // Parseval: Σ|V|² = buckets·Σ|folded|², and the window weights a sample's power by ΣG².
-        double wide = sum(1) / (4.0 * a.window[0].energy);
+        double wide = sum(1) / (4.0 * args().window[0].energy);
         if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER))
             return STRANGE;
         // The windows are finished beside the decoding of the comb.
-        u32 most = steps_of(a.window[0]);
-        if (steps_of(a.verify) > most) most = steps_of(a.verify);
-        bool decoded = a.exact || a.speculate;
+        u32 most = steps_of(args().window[0]);
+        if (steps_of(args().verify) > most) most = steps_of(args().verify);
+        bool decoded = args().exact || args().speculate;
         if (k < most) advance(jobs, 3, k++, energy);
-        if (decoded) decode_comb();
+        if (decoded) decode();
         sync();
         for (; k < most; k++) {
             advance(jobs, 3, k, energy);
@@ -1227,7 +1601,7 @@ template <class Group> struct Engine {
         double weakest;
         double active = decoded ? sum(0) : count_active(true, weakest);
         if (active > CROWDED * c.buckets) {
-            if (a.exact) return TOO_CROWDED;
+            if (args().exact) return TOO_CROWDED;
             if (decoded) {
                 // There is noise after all: decode again with its floor.
                 if (g.rank == 0) {
@@ -1244,7 +1618,7 @@ template <class Group> struct Engine {
                 double gamma =
                     fmax(weakest / (4 * comb_lines) / floor_of(c) - 1.0, LEAST_GAMMA);
                 u32 added;
-                if (!climb(c, comb_offsets, comb_lines, gamma, c.buckets, a.comb_ladders, added))
+                if (!climb(c, comb_offsets, comb_lines, gamma, c.buckets, args().comb_ladders, added))
                     return WEAK;
                 if (added) {
                     active = count_active(true, weakest);
@@ -1255,13 +1629,13 @@ template <class Group> struct Engine {
             }
         }
         if (!decoded) {
-            decode_comb();
+            decode();
             sync();
             active = sum(0);
         }
-        u32 first = first_known = min_u32(count().known, a.capacity);
+        u32 first = first_known = min_u32(count().known, args().capacity);
         head_active = active;
-        if (count().full) return FULL;
+        if (count().full || count().known > args().capacity || count().slots > args().slots) return FULL;
         if (count().weak) return WEAK;
         if (noisy) {
             double quiet = sum(1), energy = sum(2);
@@ -1269,24 +1643,40 @@ template <class Group> struct Engine {
         }
         if (wide > 100.0 * power) return BLIND;
         // What is known leaves the windows.
-        bool open = count().open > 0;
-        u32 nw = open ? 4 * first : 0;
+        bool open = still_open() > 0;
+        bool own = shareable(args().window[0]), own_verify = shareable(args().verify);
         u64 zero_offset[1] = {0};
-        for (u32 i = g.rank; i < nw + 4 * first; i += g.size) {
-            if (i < nw) {
-                peel(a.window[0], zero_offset, 0, 1, known[i >> 2], i & 3);
-            } else {
-                peel(a.verify, zero_offset, 0, 1, known[(i - nw) >> 2], i & 3);
+        if (open || !own_verify) {
+            if (open && own) decode_first_window(!noisy);
+            u32 nw = open && !own ? 4 * first : 0, nv = own_verify ? 0 : 4 * first;
+            for (u32 i = g.rank; i < nw + nv; i += g.size) {
+                if (i < nw) {
+                    peel(args().window[0], zero_offset, 0, 1, known()[i >> 2], i & 3);
+                } else {
+                    peel(args().verify, zero_offset, 0, 1, known()[(i - nw) >> 2], i & 3);
+                }
             }
+            sync();
         }
-        sync();
         if (open) {
             u32 peeled = 0;
             rounds = 1;
-            exchange(0, peeled);
-            while (count().open > 0 && !count().full && rounds < a.rounds) {
+            bool quick = own && !noisy && comb_lines == 1;
+            if (quick) {
+                settle_first();
+                sync();
+            }
+            if (still_open() && !count().full) {
+                u32 end = peeled = count().changes;
+                for (u32 i = g.rank; i < 4 * end; i += g.size)
+                    peel(args().window[0], zero_offset, 0, 1, changes()[i >> 2], i & 3);
+                for (u32 s = g.rank; s < count().slots; s += g.size) slots()[s].fresh = 0;
+                sync();
+                exchange(0, peeled);
+            }
+            while (still_open() && !count().full && rounds < args().rounds) {
                 u32 r = rounds++;
-                const Hash& h = a.window[r];
+                const Hash& h = args().window[r];
                 window_offsets[r][0] = 0;
                 window_lines[r] = 1;
                 measure(h, window_offsets[r], 0, 1);
@@ -1297,14 +1687,16 @@ template <class Group> struct Engine {
                 exchange(r, peeled);
             }
             if (count().full) return FULL;
-            if (count().open) return OPEN;
-            u32 end = count().changes;
-            for (u32 i = g.rank; i < 4 * end; i += g.size)
-                peel(a.verify, zero_offset, 0, 1, changes()[i >> 2], i & 3);
-            sync();
+            if (still_open()) return OPEN;
+            if (!own_verify) {
+                u32 end = count().changes;
+                for (u32 i = g.rank; i < 4 * end; i += g.size)
+                    peel(args().verify, zero_offset, 0, 1, changes()[i >> 2], i & 3);
+                sync();
+            }
         }
         // certify: the independent hash must be explained.
-        const Hash& v = a.verify;
+        const Hash& v = args().verify;
         double limit = this->limit(v, 4);
         if (noisy) {
             double read = 4.0 * comb_lines * c.buckets;
@@ -1312,15 +1704,17 @@ template <class Group> struct Engine {
             limit += 4.0 * 20.0 * shared * noise / read;
         }
         double left = 0.0;
-        for (u32 b = g.rank; b < v.buckets; b += g.size) {
-            const Z* p = bins(v, 0) + 4 * b;
-            left += (norm(p[0]) + norm(p[1])) + (norm(p[2]) + norm(p[3])) > limit;
+        if (own_verify) {
+            left = unexplained(limit, first, first + count().changes);
+        } else {
+            for (u32 b = g.rank; b < v.buckets; b += g.size)
+                left += One(bins(v, 0) + 4 * b).energy() > limit;
         }
         next_parts();
         leave(0, left);
         sync();
         head_left = sum(0);
-        head_verified = (sqrt(limit) + a.sigmas * sqrt(floor_of(v))) / (2.0 * 0.4);
+        head_verified = (sqrt(limit) + args().sigmas * sqrt(floor_of(v))) / (2.0 * 0.4);
         return head_left > 0.0 ? BLIND : EXPLAINED;
     }
 
@@ -1332,15 +1726,15 @@ template <class Group> struct Engine {
             const Counters& n = count();
             Header h = {};
             h.status = status;
-            h.known = min_u32(n.known, a.capacity);
-            h.open = n.open;
+            h.known = min_u32(n.known, args().capacity);
+            h.open = still_open();
             h.weak = n.weak;
             h.active = (u32)head_active;
             h.lines = comb_lines;
             h.left = (u32)head_left;
             h.noisy = noisy;
             h.rounds = rounds;
-            for (u32 r = 0; r < rounds; r++) h.buckets += a.window[r].buckets;
+            for (u32 r = 0; r < rounds; r++) h.buckets += args().window[r].buckets;
             h.climbs = climbs;
             h.steps = steps;
             h.lines_read = lines_read;
@@ -1348,7 +1742,7 @@ template <class Group> struct Engine {
             h.noise = noise;
             h.least = least;
             h.verified = head_verified;
-            *head = h;
+            *head() = h;
         }
         // The next transform of this group reuses the workspace.
         g.sync();
