@@ -186,12 +186,16 @@ fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
     at
 }
 
-/// Radices of a bucket FFT: powers of two up to 16 in the fewest passes, then threes and fives.
+/// Radices of a bucket FFT: 64 by blocks, what is left of the power of two by threads, then threes
+/// and fives.
 fn radices(size: usize) -> Option<Vec<u32>> {
     let log = size.trailing_zeros();
-    let passes = log.div_ceil(4);
-    let mut radices: Vec<u32> =
-        (0..passes).map(|i| 1 << ((log + passes - 1 - i) / passes)).collect();
+    let mut radices = vec![64; log as usize / 6];
+    match log % 6 {
+        0 => {}
+        5 => radices.extend([8, 4]),
+        rest => radices.push(1 << rest),
+    }
     let mut rest = size >> log;
     for p in [3, 5] {
         while rest.is_multiple_of(p) {
@@ -249,11 +253,11 @@ impl Level {
         let mut window = |buckets: usize, beta: f64, stream: u64, lines: usize| {
             let kaiser = plan.kaiser(beta, buckets);
             let hash = Self::hash(buckets, lines, &mut tables, &mut room)?;
-            Some(Self::window(hash, &mut tables, &kaiser, n, recipe.seed, stream))
+            Self::window(hash, &mut tables, &kaiser, n, recipe.seed, stream)
         };
         let buckets = verify_buckets(k);
         let stream = VERIFY_STREAM + u64::from(attempt) - 1;
-        let verify = window(buckets, VERIFY_BETA, stream, 1)?;
+        let verify = Hash { window: 2, ..window(buckets, VERIFY_BETA, stream, 1)? };
         let mut windows = [Hash::default(); ROUNDS];
         let mut rounds = 0;
         for (round, hash) in windows.iter_mut().enumerate() {
@@ -370,7 +374,7 @@ impl Level {
         n: u64,
         seed: u64,
         stream: u64,
-    ) -> Hash {
+    ) -> Option<Hash> {
         let sigma = Permutation::random(n, seed, stream).sigma;
         let reach = kaiser.reach() as u64;
         let back = crate::samples::progression(0, sigma, reach, n);
@@ -378,20 +382,20 @@ impl Level {
         // An even number of terms.
         let mut even = vec![0.0; series.len() % 2];
         even.extend_from_slice(series);
-        Hash {
+        Some(Hash {
             reads: 2 * reach as u32 + 1,
             step: sigma,
             back: (n - back) % n,
             taps: put(tables, kaiser.taps()),
             series: put(tables, &even),
-            terms: even.len() as u32,
+            terms: u32::try_from(even.len()).ok().filter(|t| *t <= 96)?,
             window: 1,
             energy: kaiser.energy(),
             leak: kaiser.leak(),
             beta2,
             slope,
             ..hash
-        }
+        })
     }
 
     /// Entries that are worth copying before their number is known.

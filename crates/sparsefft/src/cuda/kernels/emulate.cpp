@@ -37,14 +37,24 @@ struct Threads {
     Threads(u32 block, u32 blocks, std::barrier<>* barrier)
         : id(0), block(block), blocks(blocks), thread(0), threads(1), rank(block), size(blocks),
           barrier(barrier), values(SAMPLE),
-          buckets(4 * (MOST_OWN + 2)) {}
+          buckets(4 * (MOST_OWN + 2) + SAMPLE / 4) {}
     void sync() { barrier->arrive_and_wait(); }
     void block_sync() {}
     u32* sample() { return values.data(); }
     Z* pool() { return buckets.data(); }
     u32* tally() { return &hits; }
     u32 warps(u32 items) { return items; }
-    u32 reserve(u32* at, u32 mine) { return mine ? add(at, mine) : 0; }
+    void reserve(Counters& to, u32 found, u32 slot, u32 active, u32& at, u32& slot_at) {
+        at = add(&to.known, found);
+        slot_at = add(&to.slots, slot);
+        add(&to.active, active);
+    }
+    std::vector<Tone> met = std::vector<Tone>(HITS);
+    Tone* tones() { return met.data(); }
+    const double* series(u32 window) {
+        const Hash& h = window == 1 ? args().window[0] : args().verify;
+        return global<double>(args().tables + h.series);
+    }
     double block_sum(double v) { return v; }
     double block_min(double v) { return v; }
     u32 add(u32* at, u32 v) { return std::atomic_ref<u32>(*at).fetch_add(v); }

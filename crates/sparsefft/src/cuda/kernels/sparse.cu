@@ -30,6 +30,12 @@ struct Blocks {
         const u32* from = (const u32*)&a;
         for (u32 i = threadIdx.x; i < sizeof(Args) / 4; i += blockDim.x) ((u32*)&args())[i] = from[i];
         __syncthreads();
+        for (u32 w = 1; w <= 2; w++) {
+            const Hash& h = w == 1 ? args().window[0] : args().verify;
+            const double* c = global<double>(args().tables + h.series);
+            for (u32 i = threadIdx.x; i < h.terms; i += blockDim.x) series(w)[i] = c[i];
+        }
+        __syncthreads();
     }
     template <class T> static __device__ T* global(u64 at) {
         return (T*)__cvta_global_to_generic(at);
@@ -39,32 +45,44 @@ struct Blocks {
         __shared__ double board[33];
         return board;
     }
-    __device__ u32* sample() {
-        __shared__ u32 sample[SAMPLE];
-        return sample;
-    }
+    // Shared memory for buckets, points of transforms or samples of energies: never two at once,
+    // but for a list of numbers beside the buckets.
     __device__ Z* pool() {
-        __shared__ Z pool[4 * (MOST_OWN + 2)];
+        __shared__ Z pool[4 * (MOST_OWN + 2) + SAMPLE / 4];
         return pool;
     }
+    __device__ u32* sample() { return (u32*)(pool() + 4 * (MOST_OWN + 2)); }
     __device__ u32* tally() {
         __shared__ u32 tally;
         return &tally;
     }
     // Items rounded up to whole warps.
     __device__ u32 warps(u32 items) { return (items + 31) & ~31u; }
-    // Room for `mine` entries in a list, asked for by whole warps at once.
-    __device__ u32 reserve(u32* at, u32 mine) {
-        u32 before = mine, lane = thread & 31;
-#pragma unroll
-        for (u32 d = 1; d < 32; d <<= 1) {
-            u32 v = __shfl_up_sync(~0u, before, d);
-            if (lane >= d) before += v;
+    // Room in the lists of finds (none to two each) and of slots, for a whole warp at once.
+    __device__ void reserve(Counters& to, u32 found, u32 slot, u32 active, u32& at, u32& slot_at) {
+        u32 lane = thread & 31, before = (1u << lane) - 1;
+        u32 one = __ballot_sync(~0u, found & 1), two = __ballot_sync(~0u, found & 2);
+        u32 slots = __ballot_sync(~0u, slot), actives = __ballot_sync(~0u, active);
+        if (actives == 0) return;
+        u32 base = 0;
+        if (lane < 3) {
+            u32 all = lane == 0   ? __popc(one) + 2 * __popc(two)
+                      : lane == 1 ? __popc(slots)
+                                  : __popc(actives);
+            // known, slots and active lie side by side.
+            base = atomicAdd(&to.known + lane, all);
         }
-        u32 all = __shfl_sync(~0u, before, 31), base = 0;
-        if (all == 0) return 0;
-        if (lane == 0) base = atomicAdd(at, all);
-        return __shfl_sync(~0u, base, 0) + before - mine;
+        at = __shfl_sync(~0u, base, 0) + __popc(one & before) + 2 * __popc(two & before);
+        slot_at = __shfl_sync(~0u, base, 1) + __popc(slots & before);
+    }
+    __device__ Tone* tones() {
+        __shared__ Tone tones[HITS];
+        return tones;
+    }
+    // The responses of the two kinds of windows.
+    __device__ static double* series(u32 window) {
+        __shared__ double series[2][96];
+        return series[window - 1];
     }
     template <class Op> __device__ __noinline__ double reduce(double v, double neutral, Op op) {
         double* board = this->board();

@@ -25,6 +25,10 @@ struct __align__(16) Z {
 const u32 LINES = 12, MOST = 6, ROUNDS = 4;
 // Rungs are tabulated for signal-to-noise ratios 16·2^i.
 const u32 GAMMAS = 80;
+// Transforms of 64 points that a block makes at a time.
+const u32 TILES = 24;
+// Coefficients that a block peels at a time.
+const u32 HITS = 64;
 // Energies that a quantile is taken of.
 const u32 SAMPLE = 4096;
 
@@ -87,8 +91,16 @@ struct Slot {
     Z new_a[MOST];
 };
 
+// A coefficient that reaches the buckets of a block: its gain in four of them, from `low` on, and
+// its value at the four shifts.
+struct Tone {
+    double gain[4];
+    Z v[4];
+    u32 low, pad[3];
+};
+
 struct Counters {
-    u32 known, changes, slots, shut, weak, progress, active, full;
+    u32 known, slots, active, changes, shut, weak, progress, full;
 };
 
 struct Args {
@@ -422,8 +434,6 @@ template <class Group> struct Engine {
         }
     }
 
-    __device__ u32 pass_items(const Hash& h, u32 p) { return h.items[p]; }
-
     __device__ void pass(const Hash& h, u32 p, u32 line, u64 d, u32 item, double& energy) {
         switch (h.radix[p]) {
         case 16: butterfly<4>(h, p, line, d, item, energy); break;
@@ -442,37 +452,120 @@ template <class Group> struct Engine {
         u32 from, to;
     };
 
+    // Radix 64 by eight threads of a block, eight points each, in two halves with the points in
+    // shared memory between: thread y takes the points 8q + y, makes their transform over q, and
+    // turns output k by w64^{yk}; then it takes output y of all eight and makes the other one.
+    __device__ static u32 padded(u32 e) { return e + (e >> 3); }
+    __device__ void half_first(const Hash& h, u32 p, u32 line, u64 d, u32 item, u32 y, Z* tile,
+                               double& energy) {
+        const u32 tau = item & 3, c = item >> 2, length = h.buckets >> 6;
+        const Z* roots = table<Z>(h.roots);
+        Z v[8], w[3];
+        if (p == 0 && !h.window) {
+            walk<8>(h, y * length + c, 8 * length, d, tau, v);
+        } else {
+            const Z* from = source(h, p, line);
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) v[q] = from[((8 * q + y) * length + c) * 4 + tau];
+        }
+#pragma unroll
+        for (u32 b = 0; b < 3; b++) w[b] = roots[(y << b) * length];
+        if (p == 0 && !h.window) {
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
+        }
+        Radix<3, 1, Z>::run(v);
+        Turn<3, 1, Z>::powers(v, w);
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) tile[padded(8 * k + y)] = v[k];
+    }
+    __device__ void half_second(const Hash& h, u32 p, u32 line, u32 item, u32 y, const Z* tile) {
+        const u32 S = h.stride[p], tau = item & 3, c = item >> 2;
+        const u32 base = c & ~(S - 1), at = base * 64 + (c & (S - 1));
+        const bool last = p + 1 == h.passes;
+        Z v[8], w[3], first;
+        if (!last) {
+            const Z* roots = table<Z>(h.roots);
+            first = roots[base * y];
+#pragma unroll
+            for (u32 b = 0; b < 3; b++) w[b] = roots[(base * 8) << b];
+        }
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) v[q] = tile[padded(8 * y + q)];
+        Radix<3, 1, Z>::run(v);
+        if (!last) {
+            Turn<3, 1, Z>::by(v, first, w);
+        } else if (!h.window) {
+#pragma unroll
+            for (u32 k = 0; k < 8; k++) v[k] = scaled(v[k], h.inverse);
+        }
+        Z* to = target(h, p, line);
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) to[(at + (y + 8 * k) * S) * 4 + tau] = v[k];
+    }
+
     // Step k of up to three hashes at once: a comb makes pass k, a window folds and then makes
     // pass k - 1. Adds up the energy of a comb's samples and of the first window's folded ones.
-    // Items go to the last threads first: the first ones may have other work in this stage.
+    // Radix 64 is shared out by blocks; other items go to the last threads first, which have less
+    // of that to do.
     FAR_MEMBER void advance(const Job* jobs, u32 count, u32 k, double* energy) {
-        u32 items[3], end[3], all = 0;
+        u32 items[3], end[3], tile_end[3], all = 0, tiles = 0;
         for (u32 i = 0; i < count; i++) {
             const Hash& h = *jobs[i].h;
-            if (!h.window) {
-                items[i] = k < h.passes ? pass_items(h, k) : 0;
-            } else {
-                items[i] = k == 0 ? h.buckets * 4 : k <= h.passes ? pass_items(h, k - 1) : 0;
-            }
-            all += items[i] * (jobs[i].to - jobs[i].from);
+            const u32 lines = jobs[i].to - jobs[i].from;
+            const bool folds = h.window && k == 0;
+            const u32 p = h.window ? k - 1 : k;
+            items[i] = folds ? h.buckets * 4 : p < h.passes ? h.items[p] : 0;
+            const bool tiled = !folds && p < h.passes && h.radix[p] == 64;
+            all += tiled ? 0 : items[i] * lines;
+            tiles += tiled ? items[i] * lines : 0;
             end[i] = all;
+            tile_end[i] = tiles;
         }
-        for (u32 at = g.size - 1 - g.rank; at < all; at += g.size) {
-            u32 i = 0;
-            while (at >= end[i]) i++;
-            u32 within = i ? at - end[i - 1] : at;
-            const Hash& h = *jobs[i].h;
-            u32 line = jobs[i].from, item = within;
-            if (item >= items[i]) {
-                line += item / items[i];
-                item %= items[i];
-            }
-            u64 d = jobs[i].offsets[line];
-            if (h.window && k == 0) {
-                double e = fold(h, line, d, item);
-                if (i == 1) energy[1] += e;
-            } else {
-                pass(h, h.window ? k - 1 : k, line, d, item, energy[0]);
+        bool once = true;
+        for (u32 first = g.block; once || first < tiles; first += g.blocks * TILES) {
+            for (u32 half = 0; half < 2; half++) {
+                for (u32 i = g.thread; i < 8 * TILES; i += g.threads) {
+                    u32 at = first + i / 8 * g.blocks;
+                    if (at >= tiles) continue;
+                    u32 j = 0;
+                    while (at >= tile_end[j]) j++;
+                    const Hash& h = *jobs[j].h;
+                    u32 item = j ? at - tile_end[j - 1] : at, line = jobs[j].from;
+                    if (item >= items[j]) {
+                        line += item / items[j];
+                        item %= items[j];
+                    }
+                    const u32 p = h.window ? k - 1 : k;
+                    Z* tile = g.pool() + i / 8 * 72;
+                    if (half == 0) {
+                        half_first(h, p, line, jobs[j].offsets[line], item, i & 7, tile, energy[0]);
+                    } else {
+                        half_second(h, p, line, item, i & 7, tile);
+                    }
+                }
+                if (once) {
+                    once = false;
+                    for (u32 at = g.size - 1 - g.rank; at < all; at += g.size) {
+                        u32 i = 0;
+                        while (at >= end[i]) i++;
+                        const Hash& h = *jobs[i].h;
+                        u32 item = i ? at - end[i - 1] : at, line = jobs[i].from;
+                        if (item >= items[i]) {
+                            line += item / items[i];
+                            item %= items[i];
+                        }
+                        u64 d = jobs[i].offsets[line];
+                        if (h.window && k == 0) {
+                            double e = fold(h, line, d, item);
+                            if (i == 1) energy[1] += e;
+                        } else {
+                            pass(h, h.window ? k - 1 : k, line, d, item, energy[0]);
+                        }
+                    }
+                }
+                if (tiles == 0) return;
+                g.block_sync();
             }
         }
     }
@@ -874,10 +967,12 @@ template <class Group> struct Engine {
             }
         }
         if (weak) g.add(&count().weak, weak);
-        next_parts();
-        leave(0, active);
-        leave(1, quiet);
-        leave(2, quiet_energy);
+        g.add(&count().active, (u32)active);
+        if (noisy) {
+            next_parts();
+            leave(1, quiet);
+            leave(2, quiet_energy);
+        }
     }
 
     // The same for a comb of one line. Finds are noted by whole warps.
@@ -888,7 +983,7 @@ template <class Group> struct Engine {
         const bool noisy = this->noisy;
         const Z* bins = this->bins(c, 0);
         u32* slot_of = this->slot_of();
-        double active = 0.0, quiet = 0.0, quiet_energy = 0.0, away;
+        double quiet = 0.0, quiet_energy = 0.0, away;
         u32 weak = 0;
         for (u32 b = g.rank; b < g.warps(c.buckets); b += g.size) {
             u32 found = 0, slot = 0;
@@ -898,7 +993,6 @@ template <class Group> struct Engine {
                 One l(bins + 4 * b);
                 double e = l.energy(), own = OWN_ROUNDING * e, left;
                 if (e > limit) {
-                    active += 1.0;
                     f[0] = snap_comb(single(l), b, away);
                     if (fit_one(l, f[0], v[0]) <= one + own) {
                         found = 1;
@@ -919,7 +1013,8 @@ template <class Group> struct Engine {
                     quiet_energy += e;
                 }
             }
-            u32 i = g.reserve(&count().known, found), s = g.reserve(&count().slots, slot);
+            u32 i, s;
+            g.reserve(count(), found, slot, slot + (found > 0), i, s);
             for (u32 j = 0; j < found; j++) {
                 if (i + j < args().capacity) {
                     Entry e = {f[j], v[j].x, v[j].y};
@@ -934,10 +1029,11 @@ template <class Group> struct Engine {
             if (b < c.buckets) slot_of[b] = slot && s < args().slots ? s + 1 : 0;
         }
         if (weak) g.add(&count().weak, weak);
-        next_parts();
-        leave(0, active);
-        leave(1, quiet);
-        leave(2, quiet_energy);
+        if (noisy) {
+            next_parts();
+            leave(1, quiet);
+            leave(2, quiet_energy);
+        }
     }
 
     __device__ void decode() {
@@ -1056,7 +1152,7 @@ template <class Group> struct Engine {
         if (fabs(away) >= 2.0) return 0.0;
         // Even and odd terms apart: two short chains instead of a long one. The table has an even
         // number of terms, highest first.
-        const double* c = table<double>(h.series);
+        const double* c = g.series(h.window);
         double u = fma(away * away, -h.slope, h.beta2), u2 = u * u;
         double odd = c[0], even = c[1];
 #pragma unroll 8
@@ -1099,7 +1195,7 @@ template <class Group> struct Engine {
     // own in shared memory. `beside` more on each side let a block see its neighbours' edges.
     __device__ u32 share(const Hash& h) { return (h.buckets + g.blocks - 1) / g.blocks; }
     __device__ bool shareable(const Hash& h) {
-        return share(h) <= Group::MOST_OWN && h.buckets >= 2 * (share(h) + 8);
+        return first_known <= 4096 && share(h) <= Group::MOST_OWN && h.buckets >= 2 * share(h) + 16;
     }
     // Loads the buckets from `first` on into the pool and peels known and changes from them.
     FAR_MEMBER void peel_owned(const Hash& h, u32 first, u32 size, u32 known_end, u32 end) {
@@ -1123,23 +1219,35 @@ template <class Group> struct Engine {
                 if (at < size || at + 3 >= buckets) hits[g.add(g.tally(), 1u)] = c;
             }
             g.block_sync();
-            u32 count = *g.tally();
-            for (u32 i = g.thread; i < 4 * count; i += g.threads) {
-                u32 c = hits[i / 4], k = i & 3;
-                Entry e = c < known_end ? known()[c] : changes()[c - known_end];
-                double p = position(h, e.f), lowest = floor(p) - 1.0;
-                i64 at = (i64)lowest - first;
-                at = (at < 0 ? at + buckets : at) + k;
-                if (at >= buckets) at -= buckets;
-                if (at >= size) continue;
-                double gain = response(h, lowest + k - p);
-                Z z = root(e.f), v = z_of(-gain * e.re, -gain * e.im);
-#pragma unroll
-                for (u32 tau = 0; tau < 4; tau++) {
-                    g.add(&pool[4 * at + tau].x, v.x);
-                    g.add(&pool[4 * at + tau].y, v.y);
-                    v = times(v, z);
+            const u32 count = *g.tally();
+            for (u32 part = 0; part < count; part += HITS) {
+                const u32 here = min_u32(count - part, HITS);
+                // Gains and tones of the coefficients that this block meets.
+                for (u32 i = g.thread; i < 4 * here; i += g.threads) {
+                    u32 c = hits[part + i / 4], k = i & 3;
+                    Entry e = c < known_end ? known()[c] : changes()[c - known_end];
+                    double p = position(h, e.f), lowest = floor(p) - 1.0;
+                    i64 at = (i64)lowest - first;
+                    Tone& tone = g.tones()[i / 4];
+                    tone.gain[k] = response(h, lowest + k - p);
+                    // Shift τ = k of its tone.
+                    tone.v[k] = times(z_of(e.re, e.im), root(reduced(e.f * k)));
+                    if (k == 0) tone.low = (u32)(at < 0 ? at + buckets : at);
                 }
+                g.block_sync();
+                for (u32 i = g.thread; i < 4 * size; i += g.threads) {
+                    Z sum = pool[i];
+                    for (u32 t = 0; t < here; t++) {
+                        const Tone& tone = g.tones()[t];
+                        u32 k = i / 4 + (tone.low > i / 4 ? buckets : 0) - tone.low;
+                        if (k < 4) {
+                            sum.x = fma(-tone.gain[k], tone.v[i & 3].x, sum.x);
+                            sum.y = fma(-tone.gain[k], tone.v[i & 3].y, sum.y);
+                        }
+                    }
+                    pool[i] = sum;
+                }
+                g.block_sync();
             }
         }
         g.block_sync();
@@ -1599,11 +1707,13 @@ template <class Group> struct Engine {
             sync();
         }
         double weakest;
-        double active = decoded ? sum(0) : count_active(true, weakest);
+        double active = decoded ? count().active : count_active(true, weakest);
         if (active > CROWDED * c.buckets) {
             if (args().exact) return TOO_CROWDED;
             if (decoded) {
-                // There is noise after all: decode again with its floor.
+                // There is noise after all: decode again with its floor. The barrier lets everyone
+                // read the counters before they are cleared.
+                sync();
                 if (g.rank == 0) {
                     Counters zero = {};
                     count() = zero;
@@ -1631,7 +1741,7 @@ template <class Group> struct Engine {
         if (!decoded) {
             decode();
             sync();
-            active = sum(0);
+            active = count().active;
         }
         u32 first = first_known = min_u32(count().known, args().capacity);
         head_active = active;
