@@ -337,10 +337,10 @@ fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
 fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
     plan.transform(&signal)?;
     let stamps = plan.stamps()?;
-    let barriers = plan.last().map_or(0, |l| l[1] as usize).min(32);
+    let barriers = plan.last().map_or(0, |l| l[1] as usize).min(31);
     print!("    cycles (work+wait):");
     for i in 0..barriers {
-        let before = if i == 0 { stamps[0] } else { stamps[2 * i - 1] };
+        let before = if i == 0 { stamps[63] } else { stamps[2 * i - 1] };
         print!(" {}+{}", stamps[2 * i] - before, stamps[2 * i + 1] - stamps[2 * i]);
     }
     println!();

@@ -269,7 +269,8 @@ impl Level {
             *hash = window(buckets, BETAS[4], window_stream(attempt, round), lines)?;
             rounds += 1;
         }
-        if u64::from(windows[0].reads) * 4 > n || u64::from(verify.reads) * 4 > n {
+        let long = |h: &Hash| u64::from(h.reads) * 4 > n || h.reads > 5 * h.buckets;
+        if long(&verify) || windows[..rounds as usize].iter().any(long) {
             return None;
         }
         let (slots, changes) = (bins / 4 + 64, bins + 256);

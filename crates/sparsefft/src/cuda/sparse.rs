@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Threads per block, as `THREADS` in `sparse.cu`, and blocks of a cluster.
-const SHAPE: (u32, u32) = (512, 16);
+const SHAPE: (u32, u32) = (256, 16);
 /// Most comb bins for which one cluster is enough.
 const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.

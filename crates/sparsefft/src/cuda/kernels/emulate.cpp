@@ -80,7 +80,7 @@ extern "C" void emulate(const Args* a, u32 blocks) {
         threads.emplace_back([=, &barrier] {
             Threads::given = a;
             Threads g(b, blocks, &barrier);
-            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(g, s).transform();
+            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(g, s).transform(s + 1 == a->batch);
         });
     for (auto& t : threads) t.join();
 }

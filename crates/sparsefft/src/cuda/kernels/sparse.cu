@@ -3,7 +3,7 @@
 #include "sparse.cuh"
 
 #ifndef THREADS
-#define THREADS 512
+#define THREADS 256
 #endif
 #ifndef CLUSTER
 #define CLUSTER 16
@@ -150,7 +150,7 @@ sparse_grid(const __grid_constant__ Args a, u32 blocks) {
     Blocks::keep(a);
     u32 id = blockIdx.x / blocks, groups = gridDim.x / blocks;
     Grid g(id, blockIdx.x % blocks, blocks, barrier_of(a, id));
-    for (u32 s = id; s < a.batch; s += groups) Engine<Grid>(g, s).transform();
+    for (u32 s = id; s < a.batch; s += groups) Engine<Grid>(g, s).transform(s + groups >= a.batch);
     g.leave();
 }
 
@@ -168,7 +168,7 @@ template <u32 SIZE> static __device__ void by_cluster(const Args& a) {
     Blocks::keep(a);
     u32 id = blockIdx.x / SIZE, groups = gridDim.x / SIZE;
     Cluster g(id, blockIdx.x % SIZE, SIZE);
-    for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(g, s).transform();
+    for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(g, s).transform(s + groups >= a.batch);
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)

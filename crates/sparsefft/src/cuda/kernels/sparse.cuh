@@ -276,11 +276,11 @@ template <class Group> struct Engine {
 #ifdef PROFILE
         // Clock readings of one thread behind the entries, for measurements.
         u64* stamps = (u64*)((char*)head() + args().out_stride - 512);
-        if (g.rank == 0 && steps < 32) stamps[2 * steps] = clock64();
+        if (g.rank == 0 && steps < 31) stamps[2 * steps] = clock64();
 #endif
         g.sync();
 #ifdef PROFILE
-        if (g.rank == 0 && steps < 32) stamps[2 * steps + 1] = clock64();
+        if (g.rank == 0 && steps < 31) stamps[2 * steps + 1] = clock64();
 #endif
         steps++;
     }
@@ -301,15 +301,15 @@ template <class Group> struct Engine {
         return z_of(samples<float>()[i], 0.0);
     }
 
-    // permute: `count` samples of the walk of a hash, from number j on at distances `by`.
+    // permute: teeth of a comb, from number j on at distances `by`.
     template <int FORMAT, u32 COUNT>
     __device__ void walk(const Hash& h, u64 j, u64 by, u64 d, u32 tau, Z* v) {
-        const u64 n = args().n, first = h.back + h.step * j + d + tau, step = h.step * by;
+        const u64 n = args().n, first = h.step * j + d + tau, step = h.step * by;
         // The teeth of a comb wrap once at most; division is slow.
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) {
             u64 at = first + i * step;
-            v[i] = load<FORMAT>(h.window ? reduced(at) : at < n ? at : at - n);
+            v[i] = load<FORMAT>(at < n ? at : at - n);
         }
     }
     template <u32 COUNT>
@@ -345,22 +345,39 @@ template <class Group> struct Engine {
         return work<Z>(at) + (u64)line * h.buckets * 4;
     }
 
-    // fold: one bucket and shift of a window hash, four taps at a time.
-    __device__ double fold(const Hash& h, u32 line, u64 d, u32 item) {
-        const u32 tau = item & 3, j = item >> 2, reach = h.reads / 2, reads = h.reads;
+    // fold: one bucket and shift of a window hash. A bucket has five taps at most.
+    template <int FORMAT> __device__ Z folded(const Hash& h, u64 d, u32 item) {
+        const u32 tau = item & 3, reads = h.reads, reach = reads / 2;
         const double* taps = table<double>(h.taps);
-        Z sum = z_of(0.0, 0.0);
         // Step i of the walk is t = i - reach, and falls into bucket t mod buckets.
-        for (u32 i = h.first(j + reach); i < reads; i += 4 * h.buckets) {
-            Z v[4];
-            walk<4>(h, i, h.buckets, d, tau, v);
+        const u32 first = h.first((item >> 2) + reach);
+        Z v[5], sum = z_of(0.0, 0.0);
+        double w[5];
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) {
-                u32 at = i + k * h.buckets;
-                double w = at < reads ? taps[at > reach ? at - reach : reach - at] : 0.0;
-                sum.x = fma(w, v[k].x, sum.x);
-                sum.y = fma(w, v[k].y, sum.y);
+        for (u32 k = 0; k < 5; k++) {
+            u32 i = first + k * h.buckets;
+            if (i < reads) {
+                v[k] = load<FORMAT>(reduced(h.back + h.step * i + d + tau));
+                w[k] = taps[i > reach ? i - reach : reach - i];
+            } else {
+                v[k] = z_of(0.0, 0.0);
+                w[k] = 0.0;
             }
+        }
+#pragma unroll
+        for (u32 k = 0; k < 5; k++) {
+            sum.x = fma(w[k], v[k].x, sum.x);
+            sum.y = fma(w[k], v[k].y, sum.y);
+        }
+        return sum;
+    }
+    __device__ double fold(const Hash& h, u32 line, u64 d, u32 item) {
+        Z sum;
+        switch (args().format) {
+        case 0: sum = folded<0>(h, d, item); break;
+        case 1: sum = folded<1>(h, d, item); break;
+        case 2: sum = folded<2>(h, d, item); break;
+        default: sum = folded<3>(h, d, item); break;
         }
         source(h, 0, line)[item] = sum;
         return norm(sum);
@@ -1195,7 +1212,9 @@ template <class Group> struct Engine {
     // own in shared memory. `beside` more on each side let a block see its neighbours' edges.
     __device__ u32 share(const Hash& h) { return (h.buckets + g.blocks - 1) / g.blocks; }
     __device__ bool shareable(const Hash& h) {
-        return first_known <= 4096 && share(h) <= Group::MOST_OWN && h.buckets >= 2 * share(h) + 16;
+        // Every bin that is settled later changes at most twelve values.
+        return first_known + 12 * count().slots <= SAMPLE && share(h) <= Group::MOST_OWN &&
+               h.buckets >= 2 * share(h) + 16;
     }
     // Loads the buckets from `first` on into the pool and peels known and changes from them.
     FAR_MEMBER void peel_owned(const Hash& h, u32 first, u32 size, u32 known_end, u32 end) {
@@ -1207,50 +1226,44 @@ template <class Group> struct Engine {
             u32 b = first + i / 4;
             pool[i] = from[4 * (b >= buckets ? b - buckets : b) + i % 4];
         }
-        for (u32 base = 0; base < end; base += g.threads) {
-            if (g.thread == 0) *g.tally() = 0;
-            g.block_sync();
-            u32 c = base + g.thread;
-            if (c < end) {
-                u64 f = c < known_end ? known()[c].f : changes()[c - known_end].f;
-                // The lowest bucket that f reaches, counted from `first`.
-                i64 low = (i64)floor(position(h, f)) - 1 - first;
-                u32 at = (u32)(low < 0 ? low + buckets : low);
-                if (at < size || at + 3 >= buckets) hits[g.add(g.tally(), 1u)] = c;
-            }
-            g.block_sync();
-            const u32 count = *g.tally();
-            for (u32 part = 0; part < count; part += HITS) {
-                const u32 here = min_u32(count - part, HITS);
-                // Gains and tones of the coefficients that this block meets.
-                for (u32 i = g.thread; i < 4 * here; i += g.threads) {
-                    u32 c = hits[part + i / 4], k = i & 3;
-                    Entry e = c < known_end ? known()[c] : changes()[c - known_end];
-                    double p = position(h, e.f), lowest = floor(p) - 1.0;
-                    i64 at = (i64)lowest - first;
-                    Tone& tone = g.tones()[i / 4];
-                    tone.gain[k] = response(h, lowest + k - p);
-                    // Shift τ = k of its tone.
-                    tone.v[k] = times(z_of(e.re, e.im), root(reduced(e.f * k)));
-                    if (k == 0) tone.low = (u32)(at < 0 ? at + buckets : at);
-                }
-                g.block_sync();
-                for (u32 i = g.thread; i < 4 * size; i += g.threads) {
-                    Z sum = pool[i];
-                    for (u32 t = 0; t < here; t++) {
-                        const Tone& tone = g.tones()[t];
-                        u32 k = i / 4 + (tone.low > i / 4 ? buckets : 0) - tone.low;
-                        if (k < 4) {
-                            sum.x = fma(-tone.gain[k], tone.v[i & 3].x, sum.x);
-                            sum.y = fma(-tone.gain[k], tone.v[i & 3].y, sum.y);
-                        }
-                    }
-                    pool[i] = sum;
-                }
-                g.block_sync();
-            }
+        if (g.thread == 0) *g.tally() = 0;
+        g.block_sync();
+        for (u32 c = g.thread; c < end; c += g.threads) {
+            u64 f = c < known_end ? known()[c].f : changes()[c - known_end].f;
+            // The lowest bucket that f reaches, counted from `first`.
+            i64 low = (i64)floor(position(h, f)) - 1 - first;
+            u32 at = (u32)(low < 0 ? low + buckets : low);
+            if (at < size || at + 3 >= buckets) hits[g.add(g.tally(), 1u)] = c;
         }
         g.block_sync();
+        const u32 count = *g.tally();
+        for (u32 part = 0; part < count; part += HITS) {
+            const u32 here = min_u32(count - part, HITS);
+            // Gains and tones of the coefficients that this block meets.
+            for (u32 i = g.thread; i < 4 * here; i += g.threads) {
+                u32 c = hits[part + i / 4], k = i & 3;
+                Entry e = c < known_end ? known()[c] : changes()[c - known_end];
+                double p = position(h, e.f), lowest = floor(p) - 1.0;
+                i64 at = (i64)lowest - first;
+                Tone& tone = g.tones()[i / 4];
+                tone.gain[k] = response(h, lowest + k - p);
+                // Shift τ = k of its tone.
+                tone.v[k] = times(z_of(e.re, e.im), root(reduced(e.f * k)));
+                if (k == 0) tone.low = (u32)(at < 0 ? at + buckets : at);
+            }
+            g.block_sync();
+            for (u32 i = g.thread; i < 16 * here; i += g.threads) {
+                const Tone& tone = g.tones()[i / 16];
+                const u32 k = i / 4 & 3, tau = i & 3;
+                u32 at = tone.low + k;
+                at = at >= buckets ? at - buckets : at;
+                if (at < size) {
+                    g.add(&pool[4 * at + tau].x, -tone.gain[k] * tone.v[tau].x);
+                    g.add(&pool[4 * at + tau].y, -tone.gain[k] * tone.v[tau].y);
+                }
+            }
+            g.block_sync();
+        }
     }
 
     // certify: how many of this block's buckets of the verifying hash are not explained.
@@ -1830,7 +1843,10 @@ template <class Group> struct Engine {
 
     double head_active = 0.0, head_left = 0.0, head_verified = 0.0;
 
-    __device__ void transform() {
+    __device__ void transform(bool last) {
+#ifdef PROFILE
+        if (g.rank == 0) ((u64*)((char*)head() + args().out_stride - 512))[63] = clock64();
+#endif
         u32 status = run();
         if (g.rank == 0) {
             const Counters& n = count();
@@ -1855,6 +1871,6 @@ template <class Group> struct Engine {
             *head() = h;
         }
         // The next transform of this group reuses the workspace.
-        g.sync();
+        if (!last) g.sync();
     }
 };
