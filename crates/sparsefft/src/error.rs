@@ -26,6 +26,16 @@ pub enum Error {
         /// The signal length.
         n: u64,
     },
+    /// Neither a sparse transform nor, by the caller's choice, a dense one is possible.
+    #[error(
+        "k = {k} is too many for a sparse transform of n = {n} samples, and the dense FFT is not allowed here; ask for fewer coefficients or allow it (Fallback::Dense)"
+    )]
+    NotSparse {
+        /// The number of coefficients that was asked for.
+        k: u64,
+        /// The signal length.
+        n: u64,
+    },
     /// An option has a value outside its range.
     #[error("{name} = {value} is out of range; allowed: {allowed}")]
     InvalidOption {

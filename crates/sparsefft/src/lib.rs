@@ -38,6 +38,9 @@
 //! above [`Certificate::detection_limit`]. If the signal is not sparse, or a dense FFT is cheaper,
 //! a dense FFT is run and the verdict says so.
 //!
+//! The certificate speaks of signals that are alike everywhere: tones and noise. A click or a burst
+//! between the samples that were read cannot be seen by any method that does not read them.
+//!
 //! The library never prints, never panics on input, and has no global state.
 #![warn(missing_docs)]
 

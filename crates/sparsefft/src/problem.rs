@@ -107,7 +107,9 @@ pub enum Fallback {
     Auto,
     /// Always run a dense FFT, whatever its size.
     Dense,
-    /// Never read the whole signal; answer `uncertified`.
+    /// Never read the whole signal; answer `uncertified`. Planning fails where no sparse transform
+    /// is possible. Signals of fewer than 512 samples are always transformed densely: there is
+    /// nothing to save.
     Never,
 }
 

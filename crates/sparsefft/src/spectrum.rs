@@ -68,6 +68,8 @@ pub enum Place {
     Gpu,
     /// The GPU fetched the samples and the CPU did the rest, for this reason.
     GpuSamples(&'static str),
+    /// On the CPU although the GPU was asked for, for this reason.
+    CpuInstead(&'static str),
 }
 
 impl std::fmt::Display for Place {
@@ -76,6 +78,7 @@ impl std::fmt::Display for Place {
             Place::Cpu => f.write_str("cpu"),
             Place::Gpu => f.write_str("gpu"),
             Place::GpuSamples(why) => write!(f, "cpu with samples from the gpu ({why})"),
+            Place::CpuInstead(why) => write!(f, "cpu instead of gpu ({why})"),
         }
     }
 }

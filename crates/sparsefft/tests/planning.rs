@@ -122,3 +122,39 @@ fn the_default_is_sparse_where_that_is_cheaper_and_dense_where_not() {
     assert_ne!(auto(1 << 20, 10), Algorithm::Dense);
     assert_ne!(auto(1 << 40, 1000), Algorithm::Dense);
 }
+
+#[test]
+fn without_a_dense_fft_too_many_coefficients_are_an_error() {
+    let n = 1 << 16;
+    let asked = |k| Plan::new(Problem::new(n).sparsity(k).fallback(Fallback::Never));
+    assert_eq!(asked(n / 2).unwrap_err(), Error::NotSparse { k: n / 2, n });
+    assert_eq!(asked(10).unwrap().recipe().algorithm, Algorithm::Robust);
+    // Too long for the automatic fallback: the same.
+    let long = Problem::new(1 << 30).sparsity(1 << 29);
+    assert_eq!(Plan::new(long).unwrap_err(), Error::NotSparse { k: 1 << 29, n: 1 << 30 });
+    // Asked for by name, or too short to save anything, it is dense.
+    let named = Problem::new(n).algorithm(Algorithm::Dense).fallback(Fallback::Never);
+    assert_eq!(Plan::new(named).unwrap().recipe().algorithm, Algorithm::Dense);
+    let short = Problem::new(100).sparsity(50).fallback(Fallback::Never);
+    assert_eq!(Plan::new(short).unwrap().recipe().algorithm, Algorithm::Dense);
+}
+
+#[test]
+fn a_warm_transform_allocates_its_answer_only() {
+    let n = 1u64 << 18;
+    for (k, sigma) in [(50, 0.0), (50, 0.1), (600, 0.0)] {
+        let mut rng = testkit::Rng::new(k + 1);
+        let signal = testkit::Signal::new(n, testkit::generate::random(&mut rng, n, k));
+        let x = signal.noise(sigma, 3).samples();
+        let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
+        let mut workspace = sparsefft::Workspace::default();
+        for _ in 0..3 {
+            plan.transform_with(&x, &mut workspace).unwrap();
+        }
+        let (s, bytes) = allocated(|| plan.transform_with(&x, &mut workspace).unwrap());
+        assert!(s.certificate().is_certified());
+        // The peaks, the times per stage, and a list of the hashes of a joint fit.
+        let answer = k * size_of::<sparsefft::Peak>() as u64 + 1024;
+        assert!(bytes <= answer, "k = {k}, noise {sigma}: {bytes} bytes, {answer} for the answer");
+    }
+}

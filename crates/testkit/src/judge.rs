@@ -1,10 +1,8 @@
 //! The judge: is the answer right, and what did its certificate say?
 //!
 //! **Exactly sparse signals.** Right means: the support is that of the truth and every value is
-//! within [`tolerance::EXACT`]. **In noise**: every true tone is there, no other is, every value
-//! is within [`tolerance::noisy`], or within the certificate's detection limit where that is
-//! larger: a wrong value is a right one and an overlooked tone at the same place. How well the
-//! samples were used is a question of quality, not of truth; [`Opinion::noise_ratio`] answers it.
+//! within [`tolerance::EXACT`]. **In noise**: every true tone is there, no other is, and every value
+//! is within [`tolerance::noisy`].
 //!
 //! - k asked is larger than the truth: further coefficients may be returned, but none above what
 //!   noise (or rounding) makes, since the true ones are that small.
@@ -226,11 +224,9 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
         (truth.iter().map(|t| t.a.norm_sqr()).sum::<f64>() / truth.len().max(1) as f64).sqrt();
     let sigma = signal.sigma_total();
     let m = answer.samples_read.clamp(1, signal.n) as f64;
-    let limit = answer.detection_limit;
-    let claimed = if sigma > 0.0 && answer.certified && limit.is_finite() { limit } else { 0.0 };
     let bound = |a: f64| {
         let exact = tolerance::EXACT * a.max(rms);
-        exact.max(tolerance::noisy(sigma, m, truth.len() as f64)).max(claimed)
+        exact.max(tolerance::noisy(sigma, m, truth.len() as f64))
     };
     // Among coefficients that were picked because they are large, the largest of all n decides.
     let negligible = (tolerance::EXACT * rms).max(tolerance::noisy(sigma, m, n));

@@ -587,17 +587,19 @@ pub fn run(
             }
         };
         let opinion = judge(&case.signal, &case.asked, &answer);
+        let limit = answer.detection_limit;
+        let complaint = || format!("{}: {opinion}; detection limit {limit:.1e}", label());
         match opinion.judgement {
             Judgement::RightCertified => tally.right_certified += 1,
             Judgement::RightUncertified => tally.right_uncertified += 1,
             Judgement::WrongUncertified => {
                 tally.wrong_uncertified += 1;
-                tally.complaints.push(format!("{}: {opinion}", label()));
+                tally.complaints.push(complaint());
             }
             Judgement::WrongCertified if opinion.unseen => tally.unseen += 1,
             Judgement::WrongCertified => {
                 tally.wrong_certified += 1;
-                tally.complaints.insert(0, format!("{}: {opinion}", label()));
+                tally.complaints.insert(0, complaint());
             }
         }
         tally.first_attempt += u64::from(answer.certified && answer.attempts == 1);

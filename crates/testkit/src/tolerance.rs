@@ -10,9 +10,6 @@
 //! | an exact sparse coefficient | \|Δa\| ≤ 10⁻⁹ max(\|a\|, rms of the coefficients) ([`EXACT`]) |
 //! | a coefficient in noise | \|Δa\| ≤ 2 σ √(ln(count/10⁻⁹)/m) ([`noisy`]) |
 //!
-//! A certified answer in noise may also be off by its own detection limit (see
-//! [`judge`](mod@crate::judge)).
-//!
 //! In the last line m is the number of samples read. The mean of m samples of white noise is a
 //! complex Gaussian of variance σ²/m, and P(\|z\| > c) = e^{-c²} for one of unit variance, so
 //! that √(ln(count/p)) bounds the largest of `count` of them with probability 1-p. The factor 2

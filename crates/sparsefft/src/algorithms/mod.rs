@@ -25,6 +25,8 @@ pub(crate) struct Run<'a> {
     pub(crate) workspace: &'a mut Workspace,
     pub(crate) clock: Clock,
     pub(crate) samples_read: u64,
+    /// Largest |x|² that a window hash has met: what one attempt has seen the next may not forget.
+    pub(crate) peak: f64,
 }
 
 impl<'a> Run<'a> {
@@ -33,7 +35,7 @@ impl<'a> Run<'a> {
         signal: &'a dyn Samples,
         workspace: &'a mut Workspace,
     ) -> Self {
-        Run { plan, signal, workspace, clock: Clock::start(), samples_read: 0 }
+        Run { plan, signal, workspace, clock: Clock::start(), samples_read: 0, peak: 0.0 }
     }
 }
 

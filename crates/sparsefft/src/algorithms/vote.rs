@@ -12,7 +12,7 @@
 //! 5. [`certify`]: one more hash, with a permutation that took no part, must be explained.
 //!
 //! Step 4 goes beyond the papers, costs little where step 3 was right, and is what makes the
-//! values exact to the leakage of the window (1e-8) in spite of collisions.
+//! values exact to the leakage of the window (1e-10) in spite of collisions.
 //!
 //! When: any n that is longer than the window; noise is welcome, white or not.
 //! Cost: L w samples dominate. B balances them against the n/B frequencies per kept bucket that
@@ -161,8 +161,8 @@ fn design(n: u64, k: u64, noise: Noise, with_comb: bool, least_buckets: u64) -> 
     // A known noise level well above the leakage allows a shorter window. A bucket has B·snr/1.13
     // times the power of the noise; the certificate wants about 50.
     let (leakage, noise_buckets) = match noise {
-        Noise::Exact => (1e-8, 64),
-        Noise::Unknown => (1e-8, 600),
+        Noise::Exact => (1e-10, 64),
+        Noise::Unknown => (1e-10, 600),
         Noise::Snr(db) => {
             let leakage = if db <= 60.0 { 1e-6 } else { 1e-8 };
             (leakage, (60.0 / 10f64.powf(0.1 * db)).min(1e9) as u64)
@@ -903,7 +903,7 @@ mod tests {
         assert!(recipe(1 << 22, 1000, Noise::Unknown).buckets > base);
         assert!(recipe(1 << 30, 50, Noise::Unknown).buckets > base);
         assert!(recipe(1 << 22, 50, Noise::Snr(-20.0)).buckets > base);
-        assert_eq!(recipe(1 << 22, 50, Noise::Unknown).leakage, 1e-8);
+        assert_eq!(recipe(1 << 22, 50, Noise::Unknown).leakage, 1e-10);
         assert!(recipe(1 << 22, 50, Noise::Snr(20.0)).leakage > 1e-7);
         // A comb makes do with fewer, and divides n.
         let with = design(1 << 22, 50, Noise::Unknown, true, 0);

@@ -90,14 +90,14 @@ pub(crate) fn atan2_turns4<const FMA: bool>(y: F4, x: F4) -> F4 {
 }
 
 /// (cos 2πx, sin 2πx); see [`cis_turns4`].
-#[inline]
+#[inline(always)] // inherits the instruction set of vectorised callers
 pub(crate) fn cis_turns(x: f64) -> (f64, f64) {
     let (c, s) = cis_turns4::<false>(F4::splat(x));
     (c.0[0], s.0[0])
 }
 
 /// atan2(y, x)/2π; see [`atan2_turns4`].
-#[inline]
+#[inline(always)] // inherits the instruction set of vectorised callers
 pub(crate) fn atan2_turns(y: f64, x: f64) -> f64 {
     atan2_turns4::<false>(F4::splat(y), F4::splat(x)).0[0]
 }

@@ -52,7 +52,7 @@ impl F4 {
 
     #[inline(always)] // one instruction
     pub(crate) fn abs(self) -> Self {
-        self.map(f64::abs)
+        F4([self.0[0].abs(), self.0[1].abs(), self.0[2].abs(), self.0[3].abs()])
     }
 
     #[inline(always)] // one instruction

@@ -12,7 +12,8 @@ use crate::plan::{Prepared, VERIFY_BETA, verify_buckets};
 use crate::problem::{Algorithm, Noise};
 use crate::spectrum::Peak;
 use crate::stages::certify::{normal_quantile, threshold};
-use crate::stages::locate::{self, MAX_LINES};
+use crate::stages::ladder::ladder as climbs;
+use crate::stages::locate::MAX_LINES;
 use crate::stages::permute::Permutation;
 use crate::stages::window::{BETAS, Kaiser};
 use num_complex::Complex;
@@ -47,6 +48,7 @@ pub(super) struct Hash {
     terms: u32,
     window: u32,
     mask: u64,
+    staged: u64,
     inverse: f64,
     energy: f64,
     leak: f64,
@@ -276,7 +278,7 @@ impl Level {
         let (slots, changes) = (bins / 4 + 64, bins + 256);
         let ladders = |unit: u64| -> Vec<Ladder> {
             let one = |i: usize| {
-                let found = locate::ladder(16.0 * 2f64.powi(i as i32), n, unit);
+                let found = climbs(16.0 * 2f64.powi(i as i32), n, unit);
                 let mut ladder = Ladder::default();
                 if let Some((offsets, _)) = found {
                     ladder.count = offsets.len() as u32;
@@ -397,6 +399,31 @@ impl Level {
             slope,
             ..hash
         })
+    }
+
+    /// The walks of the first stage, as (first sample, step, lines), in the order in which samples
+    /// that the host gathers are sent.
+    pub(super) fn walks(&self) -> Vec<(u64, u64, usize)> {
+        let (a, n) = (&self.args, self.args.n);
+        let comb = a.offsets[..a.planned as usize].iter();
+        let mut walks: Vec<_> = comb.map(|&d| (d % n, a.comb.step, self.bins)).collect();
+        for h in [&a.window[0], &a.verify] {
+            walks.push((h.back, h.step, h.reads as usize));
+        }
+        walks
+    }
+
+    /// Arguments for samples that the host gathered along [`walks`](Level::walks): nothing else
+    /// can be read then.
+    pub(super) fn staged(&self) -> Args {
+        let mut args = self.args;
+        args.format = 4;
+        args.rounds = 1;
+        args.comb.lines = args.planned;
+        args.window[0].lines = 1;
+        args.window[0].staged = 4 * u64::from(args.planned) * self.bins as u64;
+        args.verify.staged = args.window[0].staged + 4 * u64::from(args.window[0].reads);
+        args
     }
 
     /// Entries that are worth copying before their number is known.

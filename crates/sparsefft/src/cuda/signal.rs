@@ -112,15 +112,9 @@ impl<'a> Signal<'a> {
             let mut launch = stream.launch_builder(&kernels.gather);
             launch.arg(&self.pointer).arg(&code).arg(&self.n).arg(&first).arg(&step);
             launch.arg(&lanes).arg(&count).arg(&to);
-            let blocks = (part.len().div_ceil(256) as u32).clamp(1, 2048);
-            let config = LaunchConfig {
-                grid_dim: (blocks, 1, 1),
-                block_dim: (256, 1, 1),
-                shared_mem_bytes: 0,
-            };
             // SAFETY: the buffer holds `count` values; the kernel reads below n, as promised by
             // whoever made the signal.
-            unsafe { launch.launch(config) }.map_err(failed)?;
+            unsafe { launch.launch(grid(part.len())) }.map_err(failed)?;
             drop(_guard);
             buffer.read(part)?;
             let lines = part.len() as u64 / u64::from(lanes);
@@ -147,6 +141,12 @@ impl<'a> Signal<'a> {
     }
 }
 
+/// Threads for so many values.
+fn grid(count: usize) -> LaunchConfig {
+    let blocks = (count.div_ceil(256) as u32).clamp(1, 2048);
+    LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
+}
+
 impl Samples for Signal<'_> {
     fn len(&self) -> u64 {
         self.n
@@ -157,11 +157,27 @@ impl Samples for Signal<'_> {
     }
 
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        for (o, &i) in out.iter_mut().zip(indices) {
-            match self.host {
-                Some(at) => *o = self.on_host(at, i),
-                None => self.gather(i, 0, 1, std::slice::from_mut(o))?,
+        if let Some(at) = self.host {
+            for (o, &i) in out.iter_mut().zip(indices) {
+                *o = self.on_host(at, i);
             }
+            return Ok(());
+        }
+        const BATCH: usize = 1 << 20;
+        let kernels = self.device.sparse_kernels()?;
+        let stream = self.device.stream();
+        for (indices, out) in indices.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut places = self.device.alloc_parts::<u64>(indices.len())?;
+            stream.memcpy_htod(indices, &mut places).map_err(failed)?;
+            let buffer = self.device.alloc::<f64>(out.len())?;
+            let (to, _to) = buffer.parts.device_ptr(stream);
+            let (code, count) = (self.format.code(), out.len() as u64);
+            let mut launch = stream.launch_builder(&kernels.pick);
+            launch.arg(&self.pointer).arg(&code).arg(&places).arg(&count).arg(&to);
+            // SAFETY: both buffers hold `count` values, and all indices are below n.
+            unsafe { launch.launch(grid(out.len())) }.map_err(failed)?;
+            drop(_to);
+            buffer.read(out)?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, Status};
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
 use crate::problem::{Problem, Taper};
+use crate::samples::Line;
 use crate::spectrum::{Place, Spectrum};
 use crate::stages::certify::upper_quantile;
 use crate::{Error, Samples, Workspace};
@@ -26,12 +27,16 @@ const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.
 const MOST_BINS: usize = 1 << 21;
 
+/// Why a problem has no level on the device.
+const NO_COMB: &str = "this problem is not one for the kernels";
+
 // SAFETY: plain numbers with the layout of `struct Args`.
 unsafe impl DeviceRepr for Args {}
 
 /// The kernels, loaded.
 pub(super) struct SparseKernels {
     pub(super) gather: CudaFunction,
+    pub(super) pick: CudaFunction,
     grid: CudaFunction,
     cluster: Option<CudaFunction>,
     /// Blocks of `grid` that can run at once.
@@ -45,7 +50,12 @@ pub(super) struct SparseKernels {
 
 impl SparseKernels {
     fn load(device: &Device) -> Result<Self, Error> {
-        let (major, _) = device.shared.context.compute_capability().map_err(failed)?;
+        let (major, minor) = device.shared.context.compute_capability().map_err(failed)?;
+        if (major, minor) == (9, 0) {
+            // Compiled to the end, which saves the driver 15 seconds at its first use.
+            let image = include_bytes!("kernels/sparse_90.cubin").to_vec();
+            return Self::from_image(device, Ptx::from_binary(image), SHAPE);
+        }
         let ptx = if major >= 9 {
             include_str!("kernels/sparse_90.ptx")
         } else {
@@ -73,6 +83,7 @@ impl SparseKernels {
         }
         Ok(SparseKernels {
             gather: find("gather")?,
+            pick: find("pick")?,
             grid,
             cluster,
             blocks: (units * per_unit).clamp(1, MOST_BLOCKS as u32),
@@ -89,6 +100,9 @@ impl Device {
         self.shared.sparse.get_or_init(load).clone()
     }
 }
+
+/// What one transform on the device found, or how else it ended.
+type Outcome = Result<(Header, Vec<Entry>), Status>;
 
 /// A level with its tables and buffers on the device.
 struct Ready {
@@ -299,6 +313,44 @@ impl CudaPlan {
         results
     }
 
+    /// Transforms a signal in ordinary memory, in a file, or anywhere: the CPU gathers the samples
+    /// of the first stage and sends only these, so the signal may be larger than the GPU's memory.
+    /// What needs more samples than that is done by the CPU.
+    ///
+    /// # Errors
+    /// As [`transform`](CudaPlan::transform), and what the source meets.
+    pub fn transform_samples<S: Samples + ?Sized>(&self, signal: &S) -> Result<Spectrum, Error> {
+        let started = Instant::now();
+        let n = self.plan.problem().n;
+        if signal.len() != n {
+            return Err(Error::LengthMismatch { expected: n, got: signal.len() });
+        }
+        let mut levels = lock(&self.levels);
+        let why = match levels.first_mut() {
+            Some(Some(ready)) => {
+                let (device, kernels) = (&self.device, &self.kernels);
+                match ready.run_staged(device, kernels, &self.plan, signal)? {
+                    Ok((head, entries)) => {
+                        let (plan, real) = (self.plan.prepared(), signal.is_real());
+                        match ready.level.answer(plan, &head, &entries, real, 1) {
+                            Ok(answer) => {
+                                let read = 4 * head.lines_read;
+                                let (stages, place) = (Vec::new(), Place::Gpu);
+                                return Ok(self.plan.finish(answer, read, stages, place, started));
+                            }
+                            Err(why) => why,
+                        }
+                    }
+                    Err(Status::Left(why)) => why,
+                    Err(_) => "more samples are needed than were sent",
+                }
+            }
+            _ => NO_COMB,
+        };
+        drop(levels);
+        self.plan.transform_at(signal, &mut lock(&self.workspace), Place::CpuInstead(why))
+    }
+
     /// Transforms signals that lie at equal distances.
     fn run_part(
         &self,
@@ -314,7 +366,7 @@ impl CudaPlan {
         let mut levels = lock(&self.levels);
         let outcomes = match levels.first_mut() {
             Some(Some(ready)) => ready.run(&self.device, &self.kernels, &self.plan, part)?,
-            _ => vec![Err(Status::Left("this problem has no comb")); part.len()],
+            _ => vec![Err(Status::Left(NO_COMB)); part.len()],
         };
         drop(levels);
         let each = started.elapsed();
@@ -329,7 +381,7 @@ impl CudaPlan {
     fn conclude(
         &self,
         signal: &Signal<'_>,
-        mut outcome: Result<(Header, Vec<Entry>), Status>,
+        mut outcome: Outcome,
         spent: Duration,
     ) -> Result<Spectrum, Error> {
         let started = Instant::now().checked_sub(spent).unwrap_or_else(Instant::now);
@@ -463,12 +515,19 @@ impl Ready {
 
     /// Whether one cluster does a transform, how many blocks a group has, and how many groups.
     fn shape(&self, kernels: &SparseKernels, batch: usize) -> (bool, u32, u32) {
-        let batch = batch as u32;
-        if kernels.cluster.is_some() && self.level.bins <= CLUSTER_BINS {
-            return (true, kernels.size, batch.min(kernels.clusters));
+        let batch = (batch as u32).max(1);
+        // A pass has this many threads' worth of work.
+        let useful = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
+        let few = batch <= kernels.clusters / 2;
+        if kernels.cluster.is_some() && few && self.level.bins <= CLUSTER_BINS {
+            return (true, kernels.size, batch);
         }
-        // Enough threads for a pass of the largest hash, sixteen points each.
-        let wanted = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
+        // One signal gets all the blocks it can use, many signals share them.
+        let wanted = if batch == 1 {
+            useful.max(kernels.size.min(kernels.blocks))
+        } else {
+            (kernels.blocks / batch).clamp(1, useful.max(kernels.size))
+        };
         (false, wanted, batch.min(kernels.blocks / wanted).max(1))
     }
 
@@ -480,28 +539,39 @@ impl Ready {
         signals: &[Signal<'_>],
     ) -> Result<(), Error> {
         let Some(first) = signals.first() else { return Ok(()) };
+        let stride = signals.get(1).map_or(0, |s| s.pointer().wrapping_sub(first.pointer()));
+        let mut args = self.level.args;
+        (args.x, args.stride) = (first.pointer(), stride);
+        (args.format, args.batch) = (first.format().code(), signals.len() as u32);
+        self.launch_args(device, kernels, args)
+    }
+
+    /// Enqueues a launch with these arguments, whose buffers are filled in here.
+    fn launch_args(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        mut args: Args,
+    ) -> Result<(), Error> {
         let stream = device.stream();
-        let (clustered, blocks, groups) = self.shape(kernels, signals.len());
+        let batch = args.batch as usize;
+        let (clustered, blocks, groups) = self.shape(kernels, batch);
         if groups > self.groups {
             self.work = None;
-            let bytes = self.level.args.work_stride as usize * groups as usize;
+            let bytes = args.work_stride as usize * groups as usize;
             let mut work = device.alloc_parts::<u8>(bytes)?;
             // Barriers count from zero.
             stream.memset_zeros(&mut work).map_err(failed)?;
             self.level.args.work = work.device_ptr(stream).0;
             (self.work, self.groups) = (Some(work), groups);
         }
-        if signals.len() > self.batch {
+        if batch > self.batch {
             self.out = None;
-            let bytes = self.level.args.out_stride as usize * signals.len();
-            let out = device.alloc_parts::<u8>(bytes)?;
+            let out = device.alloc_parts::<u8>(args.out_stride as usize * batch)?;
             self.level.args.out = out.device_ptr(stream).0;
-            (self.out, self.batch) = (Some(out), signals.len());
+            (self.out, self.batch) = (Some(out), batch);
         }
-        let stride = signals.get(1).map_or(0, |s| s.pointer().wrapping_sub(first.pointer()));
-        let mut args = self.level.args;
-        (args.x, args.stride) = (first.pointer(), stride);
-        (args.format, args.batch) = (first.format().code(), signals.len() as u32);
+        (args.work, args.out) = (self.level.args.work, self.level.args.out);
         let config = LaunchConfig {
             grid_dim: (blocks * groups, 1, 1),
             block_dim: (kernels.threads, 1, 1),
@@ -522,6 +592,32 @@ impl Ready {
         }
         .map_err(failed)?;
         Ok(())
+    }
+
+    /// Gathers the samples of the first stage on the CPU, sends them, and transforms.
+    fn run_staged<S: Samples + ?Sized>(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        plan: &Plan,
+        signal: &S,
+    ) -> Result<Outcome, Error> {
+        let mut lines = Vec::new();
+        let mut values = Vec::new();
+        for (start, step, count) in self.level.walks() {
+            lines.resize(count, Line::ZERO);
+            signal.read_lines(start, step, &mut lines)?;
+            values.extend(lines.iter().flat_map(|l| (0..4).map(|tau| l.lane(tau))));
+        }
+        let sent = device.upload(&values)?;
+        let mut args = self.level.staged();
+        args.x = sent.parts().device_ptr(device.stream()).0;
+        self.launch_args(device, kernels, args)?;
+        self.fetch(device, plan, 1)?;
+        // Waits, so that the samples may be freed.
+        self.results(device, plan, 1)?
+            .pop()
+            .ok_or_else(|| Error::Device("a result is missing".into()))
     }
 
     /// Bytes of a result that are fetched at once.
@@ -562,13 +658,23 @@ impl Ready {
         kernels: &SparseKernels,
         plan: &Plan,
         signals: &[Signal<'_>],
-    ) -> Result<Vec<Result<(Header, Vec<Entry>), Status>>, Error> {
+    ) -> Result<Vec<Outcome>, Error> {
         self.launch(device, kernels, signals)?;
         self.fetch(device, plan, signals.len())?;
+        self.results(device, plan, signals.len())
+    }
+
+    /// Waits for the results of so many signals.
+    fn results(
+        &mut self,
+        device: &Device,
+        plan: &Plan,
+        batch: usize,
+    ) -> Result<Vec<Outcome>, Error> {
         device.synchronize()?;
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let mut results = Vec::with_capacity(signals.len());
-        for i in 0..signals.len() {
+        let mut results = Vec::with_capacity(batch);
+        for i in 0..batch {
             let Some(head) = self.header(i) else {
                 return Err(Error::Device("a result is missing".into()));
             };
@@ -578,7 +684,7 @@ impl Ready {
             }
             let known = (head.known as usize).min(self.level.bins);
             let bytes = size_of::<Header>() + known * size_of::<Entry>();
-            if signals.len() == 1 && bytes > prefix {
+            if batch == 1 && bytes > prefix {
                 // More than expected: fetch the whole.
                 self.landing.reserve(stride)?;
                 // SAFETY: as in `fetch`.

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
-use crate::stages::locate::ladder;
+use crate::stages::ladder::ladder;
 use crate::stages::number::smooth_divisors;
 use crate::stages::window;
 
@@ -43,7 +43,8 @@ pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
             estimates,
         });
     }
-    let dense_cost = dense(problem.n);
+    let n = problem.n;
+    let dense_cost = dense(n);
     let sparse = sparse(problem);
     let asked = problem.algorithm;
     let mut estimates = vec![dense_cost];
@@ -58,6 +59,10 @@ pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
                 || !problem.fallback.allows(problem.n) =>
         {
             (cost.algorithm, Method::Peel(peeling))
+        }
+        (Algorithm::Dense, _) => (Algorithm::Dense, Method::Dense),
+        _ if n >= SHORT && !problem.fallback.allows(n) => {
+            return Err(Error::NotSparse { k: problem.k().unwrap_or(n), n });
         }
         _ => (Algorithm::Dense, Method::Dense),
     };

@@ -14,6 +14,8 @@ use crate::samples::{Line, Samples};
 use crate::spectrum::{Peak, Place, Report, Spectrum};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::hash::Shell;
+use crate::stages::ladder::ladder;
 use crate::stages::locate::Singles;
 use crate::stages::window::Kaiser;
 use crate::{Error, Verdict};
@@ -41,6 +43,17 @@ pub(crate) struct Prepared {
 struct Tables {
     ffts: Vec<Arc<BucketFft>>,
     windows: Vec<(f64, usize, Arc<Kaiser>)>,
+    /// By the grid step of the signal-to-noise ratio, and the unit.
+    ladders: Vec<(i32, u64, Option<Arc<Stored>>)>,
+}
+
+/// A ladder made for a signal-to-noise ratio.
+pub(crate) struct Stored {
+    /// The ratio, at most the one asked for.
+    pub(crate) gamma: f64,
+    pub(crate) offsets: Vec<u64>,
+    /// Standard deviations that every rung leaves.
+    pub(crate) margin: f64,
 }
 
 impl Prepared {
@@ -66,6 +79,28 @@ impl Prepared {
         tables.windows.push((beta, buckets, window.clone()));
         window
     }
+
+    /// The ladder for bins of this signal-to-noise ratio, down to steps of `unit` integers; see
+    /// [`ladder`]. Ratios are rounded down to a grid of a tenth of an octave, so that few
+    /// ladders serve all signals.
+    pub(crate) fn ladder(&self, gamma: f64, unit: u64) -> Option<Arc<Stored>> {
+        const PER_OCTAVE: f64 = 10.0;
+        let step = (PER_OCTAVE * gamma.log2()).floor() as i32;
+        let mut tables = lock(&self.tables);
+        let found = tables.ladders.iter().find(|(s, u, _)| *s == step && *u == unit);
+        if let Some((_, _, ladder)) = found {
+            return ladder.clone();
+        }
+        let gamma = 2f64.powf(f64::from(step) / PER_OCTAVE);
+        let made = ladder(gamma, self.problem.n, unit)
+            .map(|(offsets, margin)| Arc::new(Stored { gamma, offsets, margin }));
+        // Units differ with the open bins of each signal; a plan that lives long forgets.
+        if tables.ladders.len() >= 256 {
+            tables.ladders.clear();
+        }
+        tables.ladders.push((step, unit, made.clone()));
+        made
+    }
 }
 
 /// Locks a mutex whose content stays valid whatever a panicking holder did: caches and buffers.
@@ -77,6 +112,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Workspace {
     pub(crate) vote: algorithms::vote::Buffers,
+    pub(crate) engine: algorithms::peeling::Buffers,
+    /// Buffers of hashes.
+    pub(crate) shells: Vec<Shell>,
     spare: Vec<Vec<Line>>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
@@ -89,8 +127,9 @@ pub struct Workspace {
 impl Workspace {
     /// A buffer of this length with any content.
     pub(crate) fn take(&mut self, len: usize) -> Vec<Line> {
-        let fits = self.spare.iter().position(|b| b.capacity() >= len);
-        let mut buffer = match fits {
+        // The smallest that fits, so that large ones are there when they are needed.
+        let fits = (0..self.spare.len()).filter(|&i| self.spare[i].capacity() >= len);
+        let mut buffer = match fits.min_by_key(|&i| self.spare[i].capacity()) {
             Some(i) => self.spare.swap_remove(i),
             None => self.spare.pop().unwrap_or_default(),
         };

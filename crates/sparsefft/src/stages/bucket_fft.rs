@@ -7,13 +7,26 @@
 use crate::Complex;
 use crate::cpu::{dispatch, fma};
 use crate::samples::Line;
+use crate::stages::number::smooth_divisors;
 use crate::stages::unity::Unity;
+
+/// From this size on a transform runs in two steps of short ones, which stay in the first cache.
+const LARGE: usize = 2048;
 
 /// A prepared bucket FFT.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BucketFft {
     size: usize,
-    passes: Vec<Pass>,
+    steps: Steps,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Steps {
+    /// Stockham passes over the whole.
+    Short(Vec<Pass>),
+    /// With j = j1·n2 + j2 and b = b1 + n1·b2: transforms over j1, factors e^{-2πi j2·b1/B},
+    /// transforms over j2. A line is a whole cache line, so strides cost nothing.
+    Long { columns: Box<BucketFft>, rows: Box<BucketFft>, twiddles: Vec<Complex<f64>> },
 }
 
 /// One pass: `groups` butterflies of this radix, each over `stride` neighbours.
@@ -33,6 +46,9 @@ impl BucketFft {
     /// If the size is 0 or has a prime factor above 5; planners offer only such sizes.
     pub(crate) fn new(size: usize) -> Self {
         assert!(size > 0, "a bucket FFT needs at least one bucket");
+        if size >= LARGE {
+            return Self::long(size);
+        }
         let mut passes = Vec::new();
         let (mut left, mut stride) = (size, 1);
         while left > 1 {
@@ -47,7 +63,22 @@ impl BucketFft {
             left = groups;
             stride *= radix;
         }
-        BucketFft { size, passes }
+        BucketFft { size, steps: Steps::Short(passes) }
+    }
+
+    fn long(size: usize) -> Self {
+        let wanted = (size as f64).sqrt();
+        let divisors = smooth_divisors(size as u64, 1, size as u64);
+        let ratio = |d: u64| (d as f64 / wanted).ln().abs();
+        let n1 = divisors.into_iter().min_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
+        let n1 = n1.map_or(1, |d| d as usize);
+        let n2 = size / n1;
+        let unity = Unity::new(size as u64);
+        let twiddles = (0..n2 as u64)
+            .flat_map(|j2| (0..n1 as u64).map(move |b1| unity.power(j2, b1).conj()))
+            .collect();
+        let (columns, rows) = (Box::new(BucketFft::new(n1)), Box::new(BucketFft::new(n2)));
+        BucketFft { size, steps: Steps::Long { columns, rows, twiddles } }
     }
 
     /// Number of buckets.
@@ -55,16 +86,53 @@ impl BucketFft {
         self.size
     }
 
-    /// Transforms `input` into `out`; `scratch` is overwritten. All have the prepared size.
+    /// Lines of scratch that [`process`](BucketFft::process) needs.
+    pub(crate) fn scratch_len(&self) -> usize {
+        match &self.steps {
+            Steps::Short(_) => self.size,
+            Steps::Long { columns, rows, .. } => self.size + 3 * columns.size.max(rows.size),
+        }
+    }
+
+    /// Transforms `input` into `out`, both of the prepared size; `scratch` is overwritten.
     pub(crate) fn process(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
-        assert!(input.len() == self.size && out.len() == self.size && scratch.len() == self.size);
-        if self.passes.is_empty() {
+        assert!(input.len() == self.size && out.len() == self.size);
+        assert!(scratch.len() >= self.scratch_len());
+        let passes = match &self.steps {
+            Steps::Short(passes) => passes,
+            Steps::Long { columns, rows, twiddles } => {
+                let work = columns.size.max(rows.size);
+                let (scratch, buffers) = scratch.split_at_mut(self.size);
+                let (a, rest) = buffers.split_at_mut(work);
+                let (b, c) = rest.split_at_mut(work);
+                let (n1, n2) = (columns.size, rows.size);
+                for (j2, to) in scratch.chunks_exact_mut(n1).enumerate() {
+                    for (a, line) in a.iter_mut().zip(input[j2..].iter().step_by(n2)) {
+                        *a = *line;
+                    }
+                    columns.process(&a[..n1], to, &mut c[..n1]);
+                    twist(to, &twiddles[j2 * n1..][..n1]);
+                }
+                for b1 in 0..n1 {
+                    for (a, line) in a.iter_mut().zip(scratch[b1..].iter().step_by(n1)) {
+                        *a = *line;
+                    }
+                    rows.process(&a[..n2], &mut b[..n2], &mut c[..n2]);
+                    for (to, line) in out[b1..].iter_mut().step_by(n1).zip(b.iter()) {
+                        *to = *line;
+                    }
+                }
+                return;
+            }
+        };
+        if passes.is_empty() {
             out.copy_from_slice(input);
             return;
         }
+        let scratch = &mut scratch[..self.size];
         // The buffers alternate so that the last pass writes `out`.
-        let mut to_out = self.passes.len() % 2 == 1;
-        for (i, pass) in self.passes.iter().enumerate() {
+        let mut to_out = passes.len() % 2 == 1;
+        for (i, pass) in passes.iter().enumerate() {
             match (i == 0, to_out) {
                 (true, true) => run_pass(pass, input, out),
                 (true, false) => run_pass(pass, input, scratch),
@@ -73,6 +141,18 @@ impl BucketFft {
             }
             to_out = !to_out;
         }
+    }
+}
+
+dispatch! {
+    /// Multiplies every line by its factor.
+    fn twist(lines: &mut [Line], factors: &[Complex<f64>]) = twist_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn twist_body<const FMA: bool>(lines: &mut [Line], factors: &[Complex<f64>]) {
+    for (line, w) in lines.iter_mut().zip(factors) {
+        *line = times::<FMA>(*line, *w);
     }
 }
 
@@ -99,19 +179,41 @@ fn radix_pass<const FMA: bool, const R: usize>(
     butterfly: impl Fn([Line; R]) -> [Line; R],
 ) {
     let s = pass.stride;
-    let quarter = pass.groups * s;
-    for (p, w) in pass.twiddles.chunks_exact(R - 1).enumerate() {
-        let out = &mut y[p * R * s..(p + 1) * R * s];
+    let (whole, _) = x.split_at(R * pass.groups * s);
+    let mut parts = [whole; R];
+    for (part, from) in parts.iter_mut().zip(whole.chunks_exact(pass.groups * s)) {
+        *part = from;
+    }
+    let (out, _) = y.split_at_mut(R * pass.groups * s);
+    let factors = pass.twiddles.chunks_exact(R - 1);
+    if s == 1 {
+        for ((p, out), w) in out.chunks_exact_mut(R).enumerate().zip(factors) {
+            let mut v = [Line::ZERO; R];
+            for (v, part) in v.iter_mut().zip(&parts) {
+                *v = part[p];
+            }
+            let v = butterfly(v);
+            out[0] = v[0];
+            for k in 1..R {
+                out[k] = times::<FMA>(v[k], w[k - 1]);
+            }
+        }
+        return;
+    }
+    for ((p, out), w) in out.chunks_exact_mut(R * s).enumerate().zip(factors) {
+        let mut from = parts;
+        for from in &mut from {
+            *from = &from[p * s..(p + 1) * s];
+        }
         for q in 0..s {
             let mut v = [Line::ZERO; R];
-            for (i, v) in v.iter_mut().enumerate() {
-                *v = x[p * s + q + i * quarter];
+            for (v, from) in v.iter_mut().zip(&from) {
+                *v = from[q];
             }
             let v = butterfly(v);
             out[q] = v[0];
             for k in 1..R {
-                // The first group's factors are 1.
-                out[q + k * s] = if p == 0 { v[k] } else { times::<FMA>(v[k], w[k - 1]) };
+                out[q + k * s] = times::<FMA>(v[k], w[k - 1]);
             }
         }
     }
@@ -213,12 +315,16 @@ mod tests {
     fn every_smooth_size_equals_the_naive_dft() {
         let mut rng = Rng::new(11, 0);
         let mut uniform = || rng.next() as f64 / u64::MAX as f64 - 0.5;
-        for size in [1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 20, 25, 27, 30, 32, 60, 64, 90, 125] {
+        for size in [
+            1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 20, 25, 27, 30, 32, 60, 64, 90, 125, 2048, 2250,
+        ] {
             let mut line =
                 || Line { re: [(); 4].map(|_| uniform()), im: [(); 4].map(|_| uniform()) };
             let x: Vec<Line> = (0..size).map(|_| line()).collect();
-            let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
-            BucketFft::new(size).process(&x, &mut out, &mut scratch);
+            let fft = BucketFft::new(size);
+            let (mut out, mut scratch) =
+                (vec![Line::ZERO; size], vec![Line::ZERO; fft.scratch_len()]);
+            fft.process(&x, &mut out, &mut scratch);
             let unity = Unity::new(size as u64);
             for (b, line) in out.iter().enumerate() {
                 for tau in 0..4 {
@@ -241,7 +347,8 @@ mod tests {
         let (mut wide, mut scratch) = (vec![Line::ZERO; 240], vec![Line::ZERO; 240]);
         fft.process(&x, &mut wide, &mut scratch);
         let mut plain = x.clone();
-        for pass in &fft.passes {
+        let Steps::Short(passes) = &fft.steps else { panic!("240 is short") };
+        for pass in passes {
             let mut next = vec![Line::ZERO; 240];
             pass_body::<false>(pass, &plain, &mut next);
             plain = next;

@@ -2,12 +2,14 @@
 //!
 //! A bin holds U\[lane\] = Σ a_i p_i\[lane\] + noise with known phasors p_i; the values a solve the
 //! normal equations, with two steps of iterative refinement so that nearly parallel phasors cost
-//! no digits. Where frequencies share bins of several hashes, [`polish`] solves for all of them at
-//! once by conjugate gradients on the same equations.
+//! no digits. Where frequencies share bins of several hashes, [`corrections`] solves for all of them
+//! at once: the same normal equations, whose matrix is sparse because few frequencies share bins.
 
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::samples::Line;
-use crate::stages::hash::{Hash, Reach, tone};
+use crate::stages::hash::{Hash, Kind, Reach, tone};
+use crate::stages::locate::base;
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
 
@@ -16,17 +18,19 @@ pub(crate) const MAX_FIT: usize = 12;
 
 /// Least-squares fit of `m` phasor rows (each as long as `data`) to `data`.
 ///
-/// Returns the residual energy, or `None` where the phasors are dependent. Values go to `values`.
+/// Returns the residual energy and the least share of a phasor that the others do not cover, or
+/// `None` where the phasors are dependent. Values go to `values`.
 pub(crate) fn fit(
     phasors: &[Complex<f64>],
     data: &[Complex<f64>],
     values: &mut [Complex<f64>],
-) -> Option<f64> {
+) -> Option<(f64, f64)> {
     let (m, lanes) = (values.len(), data.len());
     debug_assert!(m <= MAX_FIT && phasors.len() == m * lanes);
     let row = |i: usize| &phasors[i * lanes..(i + 1) * lanes];
     // Cholesky factor of the Gram matrix, lower triangle.
     let mut factor = [[Complex::ZERO; MAX_FIT]; MAX_FIT];
+    let mut apart = 1.0f64;
     for i in 0..m {
         for j in 0..=i {
             let mut sum: Complex<f64> = row(i).iter().zip(row(j)).map(|(a, b)| a.conj() * b).sum();
@@ -37,6 +41,7 @@ pub(crate) fn fit(
                 if sum.re <= 1e-12 * lanes as f64 {
                     return None;
                 }
+                apart = apart.min(sum.re / lanes as f64);
                 factor[i][i] = Complex::new(sum.re.sqrt(), 0.0);
             } else {
                 factor[i][j] = sum / factor[j][j].re;
@@ -75,122 +80,181 @@ pub(crate) fn fit(
         }
     }
     // The energy after the second step; the third changes only rounding.
-    Some(energy)
+    Some((energy, apart))
 }
 
-/// One frequency in one hash: where it shows, and its unit tone at every line.
-struct Trace {
-    reach: Reach,
-    lines: Vec<Line>,
+/// A hash as the joint fit sees it.
+pub(crate) struct View<'a> {
+    pub(crate) hash: &'a Hash,
+    /// Weight of its lanes: the inverse of their noise power.
+    pub(crate) weight: f64,
+    /// For a comb, the residual of each coefficient's bin, line after line; window hashes keep
+    /// their residual themselves.
+    pub(crate) lines: &'a [Line],
 }
 
-/// Improves all amplitudes jointly: minimises Σ_h |residual_h|²/floor_h over the hashes by
-/// conjugate gradients, and leaves the residuals as those of the improved amplitudes. Stops when
-/// the squared gradient has fallen to `goal` of its first value.
+/// Buffers of [`corrections`].
+#[derive(Debug, Default)]
+pub(crate) struct Equations {
+    reaches: Vec<Reach>,
+    bases: Vec<Complex<f64>>,
+    order: Vec<u32>,
+    norms: Vec<f64>,
+    /// Pairs that share bins, with the product of their columns.
+    pairs: Vec<(u32, u32, Complex<f64>)>,
+    right: Vec<Complex<f64>>,
+    direction: Vec<Complex<f64>>,
+    image: Vec<Complex<f64>>,
+    /// The answer: what to add to each amplitude.
+    pub(crate) change: Vec<Complex<f64>>,
+}
+
+/// The changes of all amplitudes that minimise Σ_h weight_h |residual_h|², by conjugate gradients
+/// on the normal equations, left in `eq.change`. Stops when the squared gradient has fallen to
+/// `goal` of its first value.
 ///
-/// The residuals must be those of `known` on entry. Columns are scaled to unit norm, so the number
-/// of steps depends on collisions alone: a dozen where tones are apart.
-pub(crate) fn polish(
-    known: &mut [Coefficient],
-    hashes: &mut [&mut Hash],
-    floors: &[f64],
+/// The residuals must be those of `known`. Columns are scaled to unit norm, so the number of steps
+/// depends on collisions alone: a dozen where tones are apart.
+pub(crate) fn corrections(
+    known: &[Coefficient],
+    views: &[View<'_>],
     unity: Unity,
-    steps: usize,
     goal: f64,
+    eq: &mut Equations,
 ) {
-    let weights: Vec<f64> = floors.iter().map(|f| 1.0 / f.max(f64::MIN_POSITIVE)).collect();
-    let best = weights.iter().cloned().fold(0.0, f64::max);
-    let weights: Vec<f64> = weights.iter().map(|w| w / best).collect();
-    let traces: Vec<Vec<Trace>> = hashes
-        .iter()
-        .map(|h| {
-            let trace = |c: &Coefficient| Trace {
-                reach: h.reach(c.f),
-                lines: h.offsets.iter().map(|&d| tone(unity, c.f, c.z, Complex::ONE, d)).collect(),
-            };
-            known.iter().map(trace).collect()
-        })
-        .collect();
-    let norms: Vec<f64> = (0..known.len())
-        .map(|i| {
-            let per_hash = traces.iter().zip(&weights).map(|(t, w)| {
-                let gains: f64 = t[i].reach.iter().map(|(_, g)| g * g).sum();
-                w * gains * 4.0 * t[i].lines.len() as f64
-            });
-            per_hash.sum::<f64>().sqrt()
-        })
-        .collect();
-    // Aᴴ W r, in scaled columns.
-    let adjoint = |residuals: &[&[Line]], sizes: &[usize], out: &mut [Complex<f64>]| {
-        for (i, out) in out.iter_mut().enumerate() {
-            let mut sum = Complex::ZERO;
-            for (h, t) in traces.iter().enumerate() {
-                let t = &t[i];
-                for (j, line) in t.lines.iter().enumerate() {
-                    for (b, gain) in t.reach.iter() {
-                        let r = &residuals[h][j * sizes[h] + b];
-                        sum += weights[h] * gain * inner(line, r);
-                    }
-                }
-            }
-            *out = sum / norms[i];
-        }
-    };
-    let sizes: Vec<usize> = hashes.iter().map(|h| h.buckets).collect();
+    /// Steps that nearly dependent columns may take.
+    const STEPS: usize = 100;
+    let count = known.len();
+    eq.norms.clear();
+    eq.norms.resize(count, 0.0);
+    eq.right.clear();
+    eq.right.resize(count, Complex::ZERO);
+    eq.pairs.clear();
+    for view in views {
+        correlate(known, view, unity, eq);
+        couple(known, view, eq);
+    }
+    for norm in &mut eq.norms {
+        *norm = norm.sqrt();
+    }
+    for (right, norm) in eq.right.iter_mut().zip(&eq.norms) {
+        *right /= norm;
+    }
+    for (i, j, value) in &mut eq.pairs {
+        *value /= eq.norms[*i as usize] * eq.norms[*j as usize];
+    }
     let energy = |v: &[Complex<f64>]| v.iter().map(|v| v.norm_sqr()).sum::<f64>();
-    let mut gradient = vec![Complex::ZERO; known.len()];
-    let views: Vec<&[Line]> = hashes.iter().map(|h| h.residual.as_slice()).collect();
-    adjoint(&views, &sizes, &mut gradient);
-    let mut direction = gradient.clone();
-    let (start, mut size) = (energy(&gradient), energy(&gradient));
-    let mut images: Vec<Vec<Line>> =
-        hashes.iter().map(|h| vec![Line::ZERO; h.residual.len()]).collect();
-    for _ in 0..steps {
+    eq.change.clear();
+    eq.change.resize(count, Complex::ZERO);
+    eq.direction.clone_from(&eq.right);
+    let start = energy(&eq.right);
+    let mut size = start;
+    for _ in 0..STEPS {
         if size <= goal * start || size == 0.0 {
             break;
         }
-        let mut curvature = 0.0;
-        for (h, image) in images.iter_mut().enumerate() {
-            image.fill(Line::ZERO);
-            for (i, t) in traces[h].iter().enumerate() {
-                let p = direction[i] / norms[i];
-                for (j, line) in t.lines.iter().enumerate() {
-                    for (b, gain) in t.reach.iter() {
-                        accumulate(&mut image[j * sizes[h] + b], line, p * gain);
-                    }
-                }
-            }
-            let all: f64 = image.iter().map(crate::stages::locate::line_energy).sum();
-            curvature += weights[h] * all;
+        eq.image.clone_from(&eq.direction);
+        for &(i, j, value) in &eq.pairs {
+            let (i, j) = (i as usize, j as usize);
+            eq.image[i] += value * eq.direction[j];
+            eq.image[j] += value.conj() * eq.direction[i];
         }
+        let curvature: f64 =
+            eq.direction.iter().zip(&eq.image).map(|(d, q)| (d.conj() * q).re).sum();
         if curvature <= 0.0 {
             break;
         }
         let step = size / curvature;
-        for (i, c) in known.iter_mut().enumerate() {
-            c.a += direction[i] * (step / norms[i]);
+        for i in 0..count {
+            eq.change[i] += eq.direction[i] * step;
+            eq.right[i] -= eq.image[i] * step;
         }
-        for (hash, image) in hashes.iter_mut().zip(&images) {
-            for (r, q) in hash.residual.iter_mut().zip(image) {
-                for tau in 0..4 {
-                    r.re[tau] -= step * q.re[tau];
-                    r.im[tau] -= step * q.im[tau];
-                }
-            }
-        }
-        let views: Vec<&[Line]> = hashes.iter().map(|h| h.residual.as_slice()).collect();
-        adjoint(&views, &sizes, &mut gradient);
-        let next = energy(&gradient);
+        let next = energy(&eq.right);
         let keep = next / size;
-        for (d, g) in direction.iter_mut().zip(&gradient) {
-            *d = g + *d * keep;
+        for (d, r) in eq.direction.iter_mut().zip(&eq.right) {
+            *d = r + *d * keep;
         }
         size = next;
     }
+    for (change, norm) in eq.change.iter_mut().zip(&eq.norms) {
+        *change /= norm;
+    }
+}
+
+dispatch! {
+    /// Adds a hash's part of the right-hand side, and notes where every coefficient shows.
+    fn correlate(known: &[Coefficient], view: &View<'_>, unity: Unity, eq: &mut Equations)
+        = correlate_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn correlate_body<const FMA: bool>(
+    known: &[Coefficient],
+    view: &View<'_>,
+    unity: Unity,
+    eq: &mut Equations,
+) {
+    let View { hash, weight, lines } = view;
+    let offsets = &hash.offsets[..];
+    let comb = matches!(hash.kind, Kind::Comb);
+    eq.reaches.clear();
+    eq.bases.clear();
+    for (i, c) in known.iter().enumerate() {
+        let reach = hash.reach_wide::<FMA>(c.f);
+        let mut sum = Complex::ZERO;
+        for (j, &d) in offsets.iter().enumerate() {
+            let base = base(unity, c.f, d);
+            eq.bases.push(base);
+            let line = tone(unity, c.f, c.z, base, 0);
+            if comb {
+                sum += inner(&line, &lines[i * offsets.len() + j]);
+            } else {
+                for (b, gain) in reach.iter() {
+                    sum += gain * inner(&line, &hash.residual[j * hash.buckets + b]);
+                }
+            }
+        }
+        let gains: f64 = reach.iter().map(|(_, g)| g * g).sum();
+        eq.right[i] += weight * sum;
+        eq.norms[i] += weight * gains * 4.0 * offsets.len() as f64;
+        eq.reaches.push(reach);
+    }
+}
+
+/// Adds the products of columns that share bins of a hash.
+fn couple(known: &[Coefficient], view: &View<'_>, eq: &mut Equations) {
+    let lines = view.hash.offsets.len();
+    let size = view.hash.buckets;
+    let first = |eq: &Equations, i: u32| eq.reaches[i as usize].bins[0] as usize;
+    let mut order = std::mem::take(&mut eq.order);
+    order.clear();
+    order.extend(0..known.len() as u32);
+    order.sort_unstable_by_key(|&i| first(eq, i));
+    let count = order.len();
+    for (at, &i) in order.iter().enumerate() {
+        let a = eq.reaches[i as usize];
+        for ahead in 1..count {
+            // Past the end of the circle once around, so that no pair is met twice.
+            let around = usize::from(at + ahead >= count);
+            let j = order[at + ahead - around * count];
+            let gap = first(eq, j) + around * size - first(eq, i);
+            if gap >= a.count {
+                break;
+            }
+            let b = &eq.reaches[j as usize];
+            let overlap: f64 = a.gains[gap..a.count].iter().zip(b.gains).map(|(x, y)| x * y).sum();
+            let w = known[i as usize].z.conj() * known[j as usize].z;
+            let of = |i: u32| &eq.bases[i as usize * lines..][..lines];
+            let bases: Complex<f64> = of(i).iter().zip(of(j)).map(|(x, y)| x.conj() * y).sum();
+            let cross = (w * (w * (w + 1.0) + 1.0) + 1.0) * bases;
+            eq.pairs.push((i, j, view.weight * overlap * cross));
+        }
+    }
+    eq.order = order;
 }
 
 /// Σ_τ conj(a\[τ\])·b\[τ\].
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 fn inner(a: &Line, b: &Line) -> Complex<f64> {
     let (mut re, mut im) = (0.0, 0.0);
     for tau in 0..4 {
@@ -198,15 +262,6 @@ fn inner(a: &Line, b: &Line) -> Complex<f64> {
         im += a.re[tau] * b.im[tau] - a.im[tau] * b.re[tau];
     }
     Complex::new(re, im)
-}
-
-/// to += p·line.
-#[inline]
-fn accumulate(to: &mut Line, line: &Line, p: Complex<f64>) {
-    for tau in 0..4 {
-        to.re[tau] += p.re * line.re[tau] - p.im * line.im[tau];
-        to.im[tau] += p.re * line.im[tau] + p.im * line.re[tau];
-    }
 }
 
 #[cfg(test)]
@@ -228,14 +283,15 @@ mod tests {
             .map(|t| (0..3).map(|i| truth[i] * phasors[i * lanes + t]).sum::<Complex<f64>>())
             .collect();
         let mut values = [Complex::ZERO; 3];
-        let energy = fit(&phasors, &data, &mut values).unwrap();
+        let (energy, apart) = fit(&phasors, &data, &mut values).unwrap();
+        assert!(apart > 0.0 && apart < 1.0);
         assert!(energy < 1e-28, "{energy}");
         for (v, t) in values.iter().zip(truth) {
             assert!((v - t).norm() < 1e-13);
         }
         // A fourth lane pattern that nothing explains is left over entirely.
         let mut two = [Complex::ZERO; 2];
-        let left = fit(&phasors[..2 * lanes], &data, &mut two).unwrap();
+        let (left, _) = fit(&phasors[..2 * lanes], &data, &mut two).unwrap();
         assert!(left > 1.0);
     }
 

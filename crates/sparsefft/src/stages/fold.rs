@@ -7,20 +7,23 @@ use crate::samples::Line;
 
 dispatch! {
     /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
-    /// overwritten.
-    pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) = fold_body
+    /// overwritten. Returns the largest |y|² of a single sample.
+    pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 = fold_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) {
+fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 {
     buckets.fill(Line::ZERO);
     let size = buckets.len();
     let h = taps.len() - 1;
     let mut at = (size - h % size) % size;
+    let mut peak = [0.0f64; 4];
     for (i, line) in y.iter().enumerate() {
         let g = taps[h.abs_diff(i)];
         let bucket = &mut buckets[at];
-        for tau in 0..4 {
+        for (tau, peak) in peak.iter_mut().enumerate() {
+            let power = fma::<FMA>(line.re[tau], line.re[tau], line.im[tau] * line.im[tau]);
+            *peak = if power > *peak { power } else { *peak };
             bucket.re[tau] = fma::<FMA>(g, line.re[tau], bucket.re[tau]);
             bucket.im[tau] = fma::<FMA>(g, line.im[tau], bucket.im[tau]);
         }
@@ -29,6 +32,7 @@ fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) {
             at = 0;
         }
     }
+    peak.into_iter().fold(0.0, f64::max)
 }
 
 #[cfg(test)]

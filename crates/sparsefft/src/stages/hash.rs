@@ -8,11 +8,12 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
+use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::samples::{Line, progression};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::locate::{Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -40,6 +41,12 @@ pub(crate) struct Hash {
     pub(crate) buckets: usize,
     pub(crate) kind: Kind,
     fft: Arc<BucketFft>,
+    buffers: Buffers,
+}
+
+/// What a hash measures, in buffers that outlive it.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
     /// Offsets of the lines measured so far.
     pub(crate) offsets: Vec<u64>,
     /// Samples of a comb, line after line, kept so that a finer comb need not read them again.
@@ -51,6 +58,40 @@ pub(crate) struct Hash {
     /// Energy of each bin over all lines: of the residual once peeling has begun.
     pub(crate) energy: Vec<f64>,
 }
+
+impl Buffers {
+    fn clear(&mut self) {
+        self.offsets.clear();
+        self.raw.clear();
+        self.measured.clear();
+        self.residual.clear();
+        self.energy.clear();
+    }
+}
+
+impl std::ops::Deref for Hash {
+    type Target = Buffers;
+    fn deref(&self) -> &Buffers {
+        &self.buffers
+    }
+}
+
+impl std::ops::DerefMut for Hash {
+    fn deref_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+}
+
+/// The buffers of a hash that is no more.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    comb: bool,
+    buckets: usize,
+    buffers: Buffers,
+}
+
+/// Shells that a workspace keeps; retries need others than the next transform will.
+const MOST_SHELLS: usize = 16;
 
 /// The bins that a frequency reaches, and how strongly.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,19 +114,21 @@ impl Reach {
 }
 
 impl Hash {
-    /// A hash without measurements.
-    pub(crate) fn new(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        Hash {
-            n,
-            buckets: fft.size(),
-            kind,
-            fft,
-            offsets: Vec::new(),
-            raw: Vec::new(),
-            measured: Vec::new(),
-            residual: Vec::new(),
-            energy: Vec::new(),
+    /// A hash without measurements, with the buffers of an earlier one of its kind.
+    pub(crate) fn new(run: &mut Run<'_>, fft: Arc<BucketFft>, kind: Kind) -> Self {
+        let mut hash = Hash::unmeasured(run.plan.problem.n, fft, kind);
+        let shells = &mut run.workspace.shells;
+        let comb = matches!(hash.kind, Kind::Comb);
+        if let Some(i) = shells.iter().position(|s| s.comb == comb && s.buckets == hash.buckets) {
+            hash.buffers = shells.swap_remove(i).buffers;
+            hash.buffers.clear();
         }
+        hash
+    }
+
+    /// A hash without measurements or buffers.
+    pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
+        Hash { n, buckets: fft.size(), kind, fft, buffers: Buffers::default() }
     }
 
     /// Number of lanes per bin.
@@ -126,63 +169,65 @@ impl Hash {
     pub(crate) fn measure(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
         let (start, step) = self.walk(d);
         let reads = self.reads();
-        let mut lines = run.workspace.take(reads);
-        let outcome = run.signal.read_lines(start, step, &mut lines);
         run.samples_read += 4 * reads as u64;
-        run.clock.lap(Stage::Permute);
-        if let Err(error) = outcome {
-            run.workspace.give(lines);
-            return Err(error);
-        }
-        self.append(run, d, lines)
-    }
-
-    /// Folds and transforms the samples of one line, and appends the bins.
-    fn append(&mut self, run: &mut Run<'_>, d: u64, lines: Vec<Line>) -> Result<(), Error> {
-        let size = self.buckets;
-        let at = self.measured.len();
-        if self.measured.capacity() == 0 {
-            self.measured = run.workspace.take(0);
-        }
-        self.measured.resize(at + size, Line::ZERO);
-        let mut scratch = run.workspace.take(size);
         match &self.kind {
             Kind::Comb => {
-                self.fft.process(&lines, &mut self.measured[at..], &mut scratch);
-                scale(&mut self.measured[at..], 1.0 / size as f64);
-                run.clock.lap(Stage::BucketFft);
-                if self.raw.capacity() == 0 {
-                    self.raw = lines;
-                } else {
-                    self.raw.extend_from_slice(&lines);
-                    run.workspace.give(lines);
-                }
+                let at = self.buffers.raw.len();
+                self.buffers.raw.resize(at + reads, Line::ZERO);
+                run.signal.read_lines(start, step, &mut self.buffers.raw[at..])?;
+                run.clock.lap(Stage::Permute);
+                self.append(run, d)
             }
             Kind::Window { kaiser, .. } => {
-                let mut folded = run.workspace.take(size);
-                crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                let mut lines = run.workspace.take(reads);
+                let outcome = run.signal.read_lines(start, step, &mut lines);
+                run.clock.lap(Stage::Permute);
+                let mut folded = run.workspace.take(self.buckets);
+                let peak = crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                self.fft.process(&folded, &mut self.measured[at..], &mut scratch);
-                run.clock.lap(Stage::BucketFft);
-                run.workspace.give(folded);
                 run.workspace.give(lines);
+                let outcome = outcome.and_then(|()| self.transform(run, d, &folded, 1.0));
+                run.workspace.give(folded);
+                outcome
             }
         }
+    }
+
+    /// Transforms the last line of samples of a comb.
+    fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+        let raw = std::mem::take(&mut self.buffers.raw);
+        let size = self.buckets;
+        let outcome = self.transform(run, d, &raw[raw.len() - size..], 1.0 / size as f64);
+        self.buffers.raw = raw;
+        outcome
+    }
+
+    /// Transforms one line and appends the bins.
+    fn transform(
+        &mut self,
+        run: &mut Run<'_>,
+        d: u64,
+        lines: &[Line],
+        factor: f64,
+    ) -> Result<(), Error> {
+        let size = self.buckets;
+        let at = self.measured.len();
+        self.measured.resize(at + size, Line::ZERO);
+        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        self.fft.process(lines, &mut self.buffers.measured[at..], &mut scratch);
         run.workspace.give(scratch);
         self.offsets.push(d);
-        run.workspace.give(std::mem::take(&mut self.residual));
+        self.residual.clear();
+        self.energy.clear();
         self.energy.resize(size, 0.0);
-        let mut total = 0.0;
-        let first = self.offsets.len() == 1;
-        for (e, line) in self.energy.iter_mut().zip(&self.measured[at..]) {
-            let more = line_energy(line);
-            *e = if first { more } else { *e + more };
-            total += more;
+        // Earlier energies may have been those of a residual.
+        let Buffers { measured, energy, .. } = &mut self.buffers;
+        for line in measured[..at].chunks_exact(size) {
+            add_energies(line, energy);
         }
-        if !first {
-            // Earlier energies may have been those of a residual.
-            self.sum_energies();
-        }
+        let total = finish(&mut measured[at..], factor, energy);
+        run.clock.lap(Stage::BucketFft);
         if total.is_finite() { Ok(()) } else { Err(self.explain_non_finite(run, d)) }
     }
 
@@ -208,16 +253,20 @@ impl Hash {
     /// The comb with a multiple of the bins, reading only what this one has not read.
     pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
         let factor = fft.size() / self.buckets;
-        let mut finer = Hash::new(self.n, fft, Kind::Comb);
+        let mut finer = Hash::new(run, fft, Kind::Comb);
+        let mut part = run.workspace.take(self.buckets);
         for (j, &d) in self.offsets.iter().enumerate() {
-            let mut lines = run.workspace.take(finer.buckets);
+            let at = finer.raw.len();
+            let whole = at + finer.buckets;
+            finer.raw.resize(whole, Line::ZERO);
+            let lines = &mut finer.buffers.raw[at..];
             let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
             for (i, line) in old.iter().enumerate() {
                 lines[i * factor] = *line;
             }
-            let (start, fine) = finer.walk(d);
-            let (_, coarse) = self.walk(d);
-            let mut part = run.workspace.take(self.buckets);
+            let start = d % self.n;
+            let coarse = self.n / self.buckets as u64;
+            let fine = coarse / factor as u64;
             for r in 1..factor {
                 let first = progression(start, fine, r as u64, self.n);
                 run.signal.read_lines(first, coarse, &mut part)?;
@@ -226,24 +275,26 @@ impl Hash {
                     lines[i * factor + r] = *line;
                 }
             }
-            run.workspace.give(part);
             run.clock.lap(Stage::Permute);
-            finer.append(run, d, lines)?;
+            finer.append(run, d)?;
         }
+        run.workspace.give(part);
         self.recycle(run);
         Ok(finer)
     }
 
     /// Hands the buffers back.
     pub(crate) fn recycle(self, run: &mut Run<'_>) {
-        for buffer in [self.raw, self.measured, self.residual] {
-            run.workspace.give(buffer);
+        if run.workspace.shells.len() >= MOST_SHELLS {
+            run.workspace.shells.remove(0);
         }
+        let comb = matches!(self.kind, Kind::Comb);
+        run.workspace.shells.push(Shell { comb, buckets: self.buckets, buffers: self.buffers });
     }
 
     /// The bins that f reaches.
     pub(crate) fn reach(&self, f: u64) -> Reach {
-        self.reach_wide::<false>(f)
+        reach_of(self, f)
     }
 
     /// As [`reach`](Hash::reach), inside a vectorised loop.
@@ -257,37 +308,23 @@ impl Hash {
             Kind::Window { permutation, kaiser } => {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
-                let offsets = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
-                let size = self.buckets as i64;
-                let wrap = |b: i64| {
-                    let b = if b < 0 { b + size } else { b };
-                    if b >= size { (b % size) as u32 } else { b as u32 }
-                };
-                let bins = [0, 1, 2, 3].map(|i| wrap(first as i64 + i));
-                Reach { bins, gains: kaiser.response::<FMA>(offsets).0, count: REACH }
+                let away = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
+                reach_at(first, kaiser.response::<FMA>(away), self.buckets)
             }
         }
     }
 
-    /// Copies the lanes of one bin: of the residual if peeling has begun.
+    /// The lanes of one bin: of the residual if peeling has begun.
     #[inline]
-    pub(crate) fn lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
+    pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
         let from = if self.residual.is_empty() { &self.measured } else { &self.residual };
-        self.copy_lines(from, b, out)
+        Lanes { data: &from[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
-    /// Copies the measured lanes of one bin.
-    pub(crate) fn measured_lines_of(&self, b: usize, out: &mut [Line; MAX_LINES]) -> usize {
-        self.copy_lines(&self.measured, b, out)
-    }
-
+    /// The measured lanes of one bin.
     #[inline]
-    fn copy_lines(&self, from: &[Line], b: usize, out: &mut [Line; MAX_LINES]) -> usize {
-        let lines = self.offsets.len();
-        for (j, out) in out[..lines].iter_mut().enumerate() {
-            *out = from[j * self.buckets + b];
-        }
-        lines
+    pub(crate) fn measured_lanes_of(&self, b: usize) -> Lanes<'_> {
+        Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
     /// Energy of one measured bin.
@@ -295,46 +332,83 @@ impl Hash {
         self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
     }
 
-    /// The lanes view of copied lines.
-    pub(crate) fn lanes_of<'a>(&'a self, lines: &'a [Line]) -> Lanes<'a> {
-        Lanes { lines, offsets: &self.offsets[..lines.len()] }
-    }
-
     /// Starts peeling: the residual becomes the measured bins.
-    pub(crate) fn begin_peeling(&mut self, run: &mut Run<'_>) {
-        if self.residual.is_empty() {
-            self.residual = run.workspace.take(0);
-        }
-        self.residual.clear();
-        self.residual.extend_from_slice(&self.measured);
+    pub(crate) fn begin_peeling(&mut self) {
+        let Buffers { measured, residual, .. } = &mut self.buffers;
+        residual.clear();
+        residual.extend_from_slice(measured);
         self.sum_energies();
     }
 
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
-        let from = if self.residual.is_empty() { &self.measured } else { &self.residual };
-        self.energy.clear();
-        self.energy.extend(from[..self.buckets].iter().map(line_energy));
-        for line in from[self.buckets..].chunks_exact(self.buckets) {
-            for (e, l) in self.energy.iter_mut().zip(line) {
-                *e += line_energy(l);
-            }
+        let size = self.buckets;
+        let Buffers { measured, residual, energy, .. } = &mut self.buffers;
+        let from = if residual.is_empty() { measured } else { residual };
+        energy.clear();
+        energy.resize(size, 0.0);
+        for line in from.chunks_exact(size) {
+            add_energies(line, energy);
         }
     }
 }
 
-/// Multiplies every lane by a real factor.
-fn scale(lines: &mut [Line], factor: f64) {
-    for line in lines {
+dispatch! {
+    /// Scales the lines, adds their energies, and returns the sum of what was added.
+    fn finish(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 = finish_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
+    let mut total = 0.0;
+    for (line, e) in lines.iter_mut().zip(energy) {
         for tau in 0..4 {
             line.re[tau] *= factor;
             line.im[tau] *= factor;
         }
+        let more = line_energy(line);
+        *e += more;
+        total += more;
+    }
+    total
+}
+
+dispatch! {
+    /// Adds the energy of each line to its bin.
+    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
+    for (line, e) in lines.iter().zip(energy) {
+        *e += line_energy(line);
     }
 }
 
+dispatch! {
+    fn reach_of(hash: &Hash, f: u64) -> Reach = reach_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn reach_body<const FMA: bool>(hash: &Hash, f: u64) -> Reach {
+    hash.reach_wide::<FMA>(f)
+}
+
+/// The bins from `first` on, with these gains.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn reach_at(first: f64, gains: F4, buckets: usize) -> Reach {
+    let size = buckets as i64;
+    let wrap = |b: i64| {
+        let b = if b < 0 { b + size } else { b };
+        if b >= size { (b % size) as u32 } else { b as u32 }
+    };
+    let first = first as i64;
+    let bins = [wrap(first), wrap(first + 1), wrap(first + 2), wrap(first + 3)];
+    Reach { bins, gains: gains.0, count: REACH }
+}
+
 /// The four lanes a·e^{2πi f(d+τ)/n} of one tone.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 pub(crate) fn tone(unity: Unity, f: u64, z: Complex<f64>, a: Complex<f64>, d: u64) -> Line {
     let mut v = if d == 0 { a } else { a * unity.power(f, d) };
     let mut line = Line::ZERO;

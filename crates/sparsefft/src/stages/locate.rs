@@ -36,7 +36,7 @@ impl Lattice {
     }
 
     /// The admissible frequency nearest to t turns per sample, and how far it is, in integers.
-    #[inline]
+    #[inline(always)] // inherits the instruction set of its callers
     pub(crate) fn snap(&self, t: f64) -> (u64, f64) {
         let x = t * self.n as f64;
         let m = ((x - self.residue as f64) / self.modulus as f64).round();
@@ -47,38 +47,53 @@ impl Lattice {
     }
 }
 
-/// The lanes of one bin: lines at their offsets.
+/// The lanes of one bin: a line at every offset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lanes<'a> {
-    pub(crate) lines: &'a [Line],
+    /// The line of the first offset, and those after it every `stride`.
+    pub(crate) data: &'a [Line],
+    pub(crate) stride: usize,
     pub(crate) offsets: &'a [u64],
 }
 
-impl Lanes<'_> {
+impl<'a> Lanes<'a> {
+    /// Lines one after the other.
+    pub(crate) fn new(data: &'a [Line], offsets: &'a [u64]) -> Self {
+        Lanes { data, stride: 1, offsets }
+    }
+
+    /// The line at offset number j.
+    #[inline(always)] // an address
+    pub(crate) fn line(&self, j: usize) -> &'a Line {
+        &self.data[j * self.stride]
+    }
+
+    /// All lines.
+    #[inline(always)] // an address per line
+    pub(crate) fn lines(self) -> impl Iterator<Item = &'a Line> {
+        (0..self.offsets.len()).map(move |j| self.line(j))
+    }
+
     /// Number of lanes.
     pub(crate) fn count(&self) -> usize {
-        4 * self.lines.len()
+        4 * self.offsets.len()
     }
 
     /// Σ |U|².
+    #[inline(always)] // inherits the instruction set of its callers
     pub(crate) fn energy(&self) -> f64 {
-        self.lines.iter().map(line_energy).sum()
+        self.lines().map(line_energy).sum()
     }
 
     /// All lanes in order.
-    pub(crate) fn flat(&self) -> ([Complex<f64>; 4 * MAX_LINES], usize) {
-        let mut out = [Complex::ZERO; 4 * MAX_LINES];
-        for (j, line) in self.lines.iter().enumerate() {
-            for tau in 0..4 {
-                out[4 * j + tau] = line.lane(tau);
-            }
-        }
-        (out, self.count())
+    pub(crate) fn flat(&self, out: &mut Vec<Complex<f64>>) {
+        out.clear();
+        out.extend(self.lines().flat_map(|line| (0..4).map(|tau| line.lane(tau))));
     }
 }
 
 /// Σ |lane|² of one line.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 pub(crate) fn line_energy(line: &Line) -> f64 {
     let mut e = [0.0; 4];
     for (tau, e) in e.iter_mut().enumerate() {
@@ -87,17 +102,21 @@ pub(crate) fn line_energy(line: &Line) -> f64 {
     (e[0] + e[1]) + (e[2] + e[3])
 }
 
-/// Writes the phasors e^{2πi f (D_j + τ)/n} of all lanes.
-pub(crate) fn phasors(unity: Unity, f: u64, offsets: &[u64], out: &mut [Complex<f64>]) {
-    let z = unity.power(f, 1);
+/// Appends the phasors e^{2πi f (D_j + τ)/n} of all lanes.
+pub(crate) fn phasors(unity: Unity, f: u64, offsets: &[u64], out: &mut Vec<Complex<f64>>) {
+    let z = unity.root(f);
     let z2 = z * z;
     let powers = [Complex::ONE, z, z2, z2 * z];
-    for (&d, four) in offsets.iter().zip(out.chunks_exact_mut(4)) {
-        let base = if d == 0 { Complex::ONE } else { unity.power(f, d) };
-        for (o, p) in four.iter_mut().zip(powers) {
-            *o = base * p;
-        }
+    for &d in offsets {
+        let base = base(unity, f, d);
+        out.extend(powers.map(|p| base * p));
     }
+}
+
+/// e^{2πi f d/n}.
+#[inline(always)] // inherits the instruction set of its callers
+pub(crate) fn base(unity: Unity, f: u64, d: u64) -> Complex<f64> {
+    if d == 0 { Complex::ONE } else { unity.power(f, d) }
 }
 
 /// One frequency of a bin.
@@ -108,50 +127,52 @@ pub(crate) struct Found {
 }
 
 /// Phase of a complex number in turns.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 fn turns(v: Complex<f64>) -> f64 {
     atan2_turns(v.im, v.re)
 }
 
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 fn cis(t: f64) -> Complex<f64> {
     let (c, s) = cis_turns(t - t.round());
     Complex::new(c, s)
 }
 
 /// Σ_τ line\[τ\]·conj(z)^τ.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 fn project(line: &Line, z: Complex<f64>) -> Complex<f64> {
     let z = z.conj();
     line.lane(0) + z * (line.lane(1) + z * (line.lane(2) + z * line.lane(3)))
 }
 
 /// The best single frequency: where it is (turns per sample), before snapping.
+#[inline(always)] // inherits the instruction set of its callers
 pub(crate) fn single(lanes: Lanes<'_>) -> f64 {
     let mut p = Complex::ZERO;
-    for line in lanes.lines {
+    for line in lanes.lines() {
         for tau in 0..3 {
             p += line.lane(tau + 1) * line.lane(tau).conj();
         }
     }
     let mut t = turns(p);
-    for j in 1..lanes.lines.len() {
+    for j in 1..lanes.offsets.len() {
         // The value that the lines so far give at the present t, against line j.
         let z = cis(t);
         let known: Complex<f64> =
-            (0..j).map(|i| project(&lanes.lines[i], z) * cis(-t * lanes.offsets[i] as f64)).sum();
-        let here = project(&lanes.lines[j], z) * cis(-t * lanes.offsets[j] as f64);
+            (0..j).map(|i| project(lanes.line(i), z) * cis(-t * lanes.offsets[i] as f64)).sum();
+        let here = project(lanes.line(j), z) * cis(-t * lanes.offsets[j] as f64);
         t += turns(here * known.conj()) / lanes.offsets[j] as f64;
     }
     t
 }
 
 /// The best two frequencies (turns per sample), or `None` where the recurrence is degenerate.
+#[inline(always)] // inherits the instruction set of its callers
 pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
     // Minimise Σ |U2 + c1 U1 + c0 U0|² + |U3 + c1 U2 + c0 U1|² over all lines. One line gives two
     // equations for two unknowns, solved directly; more give normal equations.
-    let (c0, c1) = if lanes.lines.len() == 1 {
-        let u = |tau| lanes.lines[0].lane(tau);
+    let (c0, c1) = if lanes.offsets.len() == 1 {
+        let u = |tau| lanes.line(0).lane(tau);
         let det = u(0) * u(2) - u(1) * u(1);
         if det.norm_sqr() <= 1e-24 * lanes.energy().powi(2) {
             return None;
@@ -160,7 +181,7 @@ pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
     } else {
         let (mut a00, mut a11) = (0.0, 0.0);
         let [mut a01, mut b0, mut b1] = [Complex::<f64>::ZERO; 3];
-        for line in lanes.lines {
+        for line in lanes.lines() {
             for t in 0..2 {
                 let (u0, u1, u2) = (line.lane(t), line.lane(t + 1), line.lane(t + 2));
                 a00 += u0.norm_sqr();
@@ -179,9 +200,9 @@ pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
     let half = -0.5 * c1;
     let root = square_root(half * half - c0);
     let mut t = [turns(half + root), turns(half - root)];
-    for j in 1..lanes.lines.len() {
+    for j in 1..lanes.offsets.len() {
         let d = lanes.offsets[j] as f64;
-        let (v0, vj) = (pair(&lanes.lines[0], t)?, pair(&lanes.lines[j], t)?);
+        let (v0, vj) = (pair(lanes.line(0), t)?, pair(lanes.line(j), t)?);
         for i in 0..2 {
             let here = vj[i] * cis(-t[i] * d);
             t[i] += turns(here * v0[i].conj()) / d;
@@ -191,7 +212,7 @@ pub(crate) fn double(lanes: Lanes<'_>) -> Option<[f64; 2]> {
 }
 
 /// A square root without trigonometry.
-#[inline]
+#[inline(always)] // inherits the instruction set of its callers
 fn square_root(v: Complex<f64>) -> Complex<f64> {
     let r = v.norm_sqr().sqrt();
     let a = (0.5 * (r + v.re.abs())).sqrt();
@@ -202,49 +223,180 @@ fn square_root(v: Complex<f64>) -> Complex<f64> {
     if v.re >= 0.0 { Complex::new(a, b) } else { Complex::new(b.abs(), a.copysign(v.im)) }
 }
 
-/// Least-squares values of two frequencies over all lanes, and the residual energy; `None` where
-/// their phasors are nearly parallel.
-pub(crate) fn fit_two(
-    unity: Unity,
-    lanes: Lanes<'_>,
-    f: [u64; 2],
-) -> Option<([Complex<f64>; 2], f64)> {
-    let z = f.map(|f| unity.root(f));
-    let base = |i: usize, j: usize| -> Complex<f64> {
-        match lanes.offsets[j] {
-            0 => Complex::ONE,
-            d => unity.power(f[i], d),
+/// The least-squares value of one frequency over all lanes, and the residual energy.
+#[inline(always)] // inherits the instruction set of its callers
+pub(crate) fn fit_one(unity: Unity, lanes: Lanes<'_>, f: u64) -> (Complex<f64>, f64) {
+    let z = unity.root(f);
+    let mut v = Complex::ZERO;
+    for (line, &d) in lanes.lines().zip(lanes.offsets) {
+        v += base(unity, f, d).conj() * project(line, z);
+    }
+    v /= lanes.count() as f64;
+    let mut residual = 0.0;
+    for (line, &d) in lanes.lines().zip(lanes.offsets) {
+        let mut p = v * base(unity, f, d);
+        for tau in 0..4 {
+            residual += (line.lane(tau) - p).norm_sqr();
+            p *= z;
         }
-    };
+    }
+    (v, residual)
+}
+
+/// Least-squares values of two frequencies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pair {
+    pub(crate) values: [Complex<f64>; 2],
+    /// Energy that they leave.
+    pub(crate) residual: f64,
+    /// Share of each phasor that the other does not cover: 1 if they are orthogonal, 0 if
+    /// parallel. The variance of the values grows by its inverse.
+    pub(crate) apart: f64,
+}
+
+/// Fits two frequencies over all lanes; `None` where their phasors are nearly parallel.
+#[inline(always)] // inherits the instruction set of its callers
+pub(crate) fn fit_two(unity: Unity, lanes: Lanes<'_>, f: [u64; 2]) -> Option<Pair> {
+    let z = [unity.root(f[0]), unity.root(f[1])];
     let w = z[0].conj() * z[1];
     let line_gram = (w * (w * (w + 1.0) + 1.0)) + 1.0;
     let mut gram = Complex::<f64>::ZERO;
-    let mut right = [Complex::<f64>::ZERO; 2];
-    for (j, line) in lanes.lines.iter().enumerate() {
-        let b = [base(0, j), base(1, j)];
-        gram += b[0].conj() * b[1] * line_gram;
-        for i in 0..2 {
-            right[i] += b[i].conj() * project(line, z[i]);
-        }
+    for &d in lanes.offsets {
+        gram += base(unity, f[0], d).conj() * base(unity, f[1], d) * line_gram;
     }
     let m = lanes.count() as f64;
     let det = m * m - gram.norm_sqr();
-    if det < 1e-12 * m * m {
+    let apart = det / (m * m);
+    if apart < 1e-12 {
         return None;
     }
-    let v = [(m * right[0] - gram * right[1]) / det, (m * right[1] - gram.conj() * right[0]) / det];
+    // Nearly parallel phasors lose digits, which solving for what is left brings back.
+    let passes = if apart < 0.01 { 3 } else { 1 };
+    let mut v = [Complex::<f64>::ZERO; 2];
     let mut residual = 0.0;
-    for (j, line) in lanes.lines.iter().enumerate() {
-        let mut p: [Complex<f64>; 2] = [v[0] * base(0, j), v[1] * base(1, j)];
-        for tau in 0..4 {
-            residual += (line.lane(tau) - p[0] - p[1]).norm_sqr();
-            p = [p[0] * z[0], p[1] * z[1]];
+    for pass in 0..=passes {
+        residual = 0.0;
+        let mut right = [Complex::<f64>::ZERO; 2];
+        for (line, &d) in lanes.lines().zip(lanes.offsets) {
+            let b = [base(unity, f[0], d), base(unity, f[1], d)];
+            let mut rest = *line;
+            if pass > 0 {
+                let mut p: [Complex<f64>; 2] = [v[0] * b[0], v[1] * b[1]];
+                for tau in 0..4 {
+                    let left = line.lane(tau) - p[0] - p[1];
+                    residual += left.norm_sqr();
+                    rest.set_lane(tau, left);
+                    p = [p[0] * z[0], p[1] * z[1]];
+                }
+            }
+            for i in 0..2 {
+                right[i] += b[i].conj() * project(&rest, z[i]);
+            }
+        }
+        if pass < passes {
+            v[0] += (m * right[0] - gram * right[1]) / det;
+            v[1] += (m * right[1] - gram.conj() * right[0]) / det;
         }
     }
-    Some((v, residual))
+    Some(Pair { values: v, residual, apart })
+}
+
+dispatch! {
+    /// [`single`], for the processor at hand.
+    pub(crate) fn locate_one(lanes: Lanes<'_>) -> f64 = locate_one_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn locate_one_body<const FMA: bool>(lanes: Lanes<'_>) -> f64 {
+    single(lanes)
+}
+
+dispatch! {
+    /// [`double`], for the processor at hand.
+    pub(crate) fn locate_two(lanes: Lanes<'_>) -> Option<[f64; 2]> = locate_two_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn locate_two_body<const FMA: bool>(lanes: Lanes<'_>) -> Option<[f64; 2]> {
+    double(lanes)
+}
+
+dispatch! {
+    /// [`fit_one`], for the processor at hand.
+    pub(crate) fn value_of_one(unity: Unity, lanes: Lanes<'_>, f: u64) -> (Complex<f64>, f64)
+        = value_of_one_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn value_of_one_body<const FMA: bool>(
+    unity: Unity,
+    lanes: Lanes<'_>,
+    f: u64,
+) -> (Complex<f64>, f64) {
+    fit_one(unity, lanes, f)
+}
+
+dispatch! {
+    /// [`fit_two`], for the processor at hand.
+    pub(crate) fn values_of_two(unity: Unity, lanes: Lanes<'_>, f: [u64; 2]) -> Option<Pair>
+        = values_of_two_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn values_of_two_body<const FMA: bool>(
+    unity: Unity,
+    lanes: Lanes<'_>,
+    f: [u64; 2],
+) -> Option<Pair> {
+    fit_two(unity, lanes, f)
+}
+
+dispatch! {
+    /// The single frequency of a lattice that explains the lanes best, and what it leaves.
+    pub(crate) fn decode_one(unity: Unity, lanes: Lanes<'_>, lattice: Lattice) -> (Found, f64)
+        = decode_one_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn decode_one_body<const FMA: bool>(
+    unity: Unity,
+    lanes: Lanes<'_>,
+    lattice: Lattice,
+) -> (Found, f64) {
+    let (f, _) = lattice.snap(single(lanes));
+    let (value, residual) = fit_one(unity, lanes, f);
+    (Found { f, value }, residual)
+}
+
+dispatch! {
+    /// The two frequencies of a lattice that explain the lanes best, if their phases differ by
+    /// more than `gap` turns.
+    pub(crate) fn decode_two(
+        unity: Unity,
+        lanes: Lanes<'_>,
+        lattice: Lattice,
+        gap: f64,
+    ) -> Option<([u64; 2], Pair)> = decode_two_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn decode_two_body<const FMA: bool>(
+    unity: Unity,
+    lanes: Lanes<'_>,
+    lattice: Lattice,
+    gap: f64,
+) -> Option<([u64; 2], Pair)> {
+    let t = double(lanes)?;
+    // Nearly equal phases amplify noise and leakage.
+    if gap > 0.0 && (t[0] - t[1] - (t[0] - t[1]).round()).abs() < gap {
+        return None;
+    }
+    let f = [lattice.snap(t[0]).0, lattice.snap(t[1]).0];
+    Some((f, fit_two(unity, lanes, f)?))
 }
 
 /// The two values that explain one line best at these frequencies.
+#[inline(always)] // inherits the instruction set of its callers
 fn pair(line: &Line, t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
     let z = [cis(t[0]), cis(t[1])];
     let w = z[0].conj() * z[1];
@@ -258,117 +410,166 @@ fn pair(line: &Line, t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
     Some([(4.0 * r0 - g * r1) / det, (4.0 * r1 - g.conj() * r0) / det])
 }
 
-/// Offsets D_1 < D_2 < … that lead from the phase of neighbouring shifts to single integers (or
-/// to steps of `unit` integers), at bin signal-to-noise ratio `gamma` per lane.
-///
-/// Each rung must not wrap: its distance times the error so far, at c standard deviations, stays
-/// below half a turn less its own phase error. The fewest rungs that leave c ≥ 12 are taken (two
-/// frequencies in a bin amplify the noise), or c ≥ 6 where 12 would need more than one rung extra;
-/// then the rungs are spread to make c as large as possible. Returns the offsets, 0 first, and c;
-/// `None` where no ladder of [`MAX_LINES`] lines can climb.
-pub(crate) fn ladder(gamma: f64, n: u64, unit: u64) -> Option<(Vec<u64>, f64)> {
-    let best = |c_min: f64| {
-        (1..=MAX_LINES).find_map(|lines| rungs(gamma, n, unit, lines, c_min).map(|_| lines))
-    };
-    let lines = match (best(12.0), best(6.0)) {
-        (Some(wide), Some(tight)) => wide.min(tight + 1),
-        (None, Some(tight)) => tight,
-        _ => return None,
-    };
-    // Largest c that this many lines allow.
-    let (mut lo, mut hi) = (6.0f64, 1e6f64);
-    for _ in 0..40 {
-        let c = (lo * hi).sqrt();
-        if rungs(gamma, n, unit, lines, c).is_some() {
-            lo = c;
-        } else {
-            hi = c;
-        }
-    }
-    rungs(gamma, n, unit, lines, lo).map(|offsets| (offsets, lo))
-}
-
-/// The offsets for exactly this many lines at c standard deviations, if they reach.
-fn rungs(gamma: f64, n: u64, unit: u64, lines: usize, c: f64) -> Option<Vec<u64>> {
-    let tau = std::f64::consts::TAU;
-    let goal = unit as f64 / (2.0 * n as f64);
-    // Three neighbour products average; each later phase compares 4 lanes with 4j known ones.
-    let mut error = c / (tau * 3.0 * gamma.sqrt());
-    let mut offsets = vec![0u64];
-    for j in 1..lines {
-        let phase = c / tau * ((1.0 + 1.0 / j as f64) / (8.0 * gamma)).sqrt();
-        let d = (((0.5 - phase) / error).min(n as f64 / 2.0)) as u64 & !3;
-        if phase >= 0.5 || d < 4 || d <= *offsets.last()? {
-            return None;
-        }
-        offsets.push(d);
-        error = phase / d as f64;
-    }
-    (error < goal).then_some(offsets)
-}
-
-/// Decoded single frequencies of four bins of a one-line comb.
+/// Decoded single frequencies of four bins of a comb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Singles {
     pub(crate) f: [f64; 4],
     pub(crate) re: [f64; 4],
     pub(crate) im: [f64; 4],
+    /// e^{2πi f/n}.
+    pub(crate) root_re: [f64; 4],
+    pub(crate) root_im: [f64; 4],
     pub(crate) residual: [f64; 4],
 }
 
 dispatch! {
-    /// Decodes the single frequency of each listed bin of a comb of `bins.len()` bins with one
-    /// line: the vector form of [`single`], [`Lattice::snap`] and the fit of one value. `out` gets
-    /// one entry per four bins; the last may be padded.
-    pub(crate) fn comb_singles(n: u64, bins: &[Line], list: &[u32], out: &mut Vec<Singles>)
-        = comb_singles_body
+    /// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie
+    /// one after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per
+    /// four bins; the last may be padded.
+    pub(crate) fn comb_singles(
+        unity: Unity,
+        bins: &[Line],
+        size: usize,
+        offsets: &[u64],
+        list: &[u32],
+        out: &mut Vec<Singles>,
+    ) = comb_singles_body
+}
+
+/// Four complex numbers, one per bin.
+type C4 = (F4, F4);
+
+/// a·b + c.
+#[inline(always)] // four instructions
+fn multiply_add<const FMA: bool>(a: C4, b: C4, c: C4) -> C4 {
+    (
+        a.0.mul_add::<FMA>(b.0, (-a.1).mul_add::<FMA>(b.1, c.0)),
+        a.0.mul_add::<FMA>(b.1, a.1.mul_add::<FMA>(b.0, c.1)),
+    )
+}
+
+#[inline(always)] // one instruction
+fn conj(a: C4) -> C4 {
+    (a.0, -a.1)
+}
+
+/// Σ_τ line\[τ\]·conj(z)^τ.
+#[inline(always)] // twelve instructions
+fn project4<const FMA: bool>(line: &[C4; 4], z: C4) -> C4 {
+    let z = conj(z);
+    let mut v = line[3];
+    for tau in (0..3).rev() {
+        v = multiply_add::<FMA>(v, z, line[tau]);
+    }
+    v
+}
+
+/// [`project4`], turned back from offset d to 0.
+#[inline(always)] // a closure would not inherit the instruction set
+fn demodulate<const FMA: bool>(line: &[C4; 4], z: C4, t: F4, d: u64) -> C4 {
+    let v = project4::<FMA>(line, z);
+    if d == 0 {
+        return v;
+    }
+    let turn = t * F4::splat(d as f64);
+    let back = cis_turns4::<FMA>(turn.round() - turn);
+    multiply_add::<FMA>(v, back, (F4::splat(0.0), F4::splat(0.0)))
+}
+
+/// e^{2πi f d/n}, reduced exactly.
+#[inline(always)] // a closure would not inherit the instruction set
+fn roots4<const FMA: bool>(unity: Unity, f: F4, d: u64) -> C4 {
+    let f = f.0;
+    let r = [
+        unity.product(f[0] as u64, d) as f64,
+        unity.product(f[1] as u64, d) as f64,
+        unity.product(f[2] as u64, d) as f64,
+        unity.product(f[3] as u64, d) as f64,
+    ];
+    cis_turns4::<FMA>(F4(r) * F4::splat(1.0 / unity.order() as f64))
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn comb_singles_body<const FMA: bool>(n: u64, bins: &[Line], list: &[u32], out: &mut Vec<Singles>) {
+fn comb_singles_body<const FMA: bool>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    out: &mut Vec<Singles>,
+) {
     out.clear();
-    let (length, modulus) = (F4::splat(n as f64), F4::splat(bins.len() as f64));
+    let n = unity.order();
+    let (length, modulus) = (F4::splat(n as f64), F4::splat(size as f64));
     let inverse_length = F4::splat(1.0 / n as f64);
-    let inverse_modulus = F4::splat(1.0 / bins.len() as f64);
+    let inverse_modulus = F4::splat(1.0 / size as f64);
     let zero = F4::splat(0.0);
+    let lines = offsets.len().min(MAX_LINES);
+    let scale = F4::splat(0.25 / lines as f64);
+    let mut four = [[(zero, zero); 4]; MAX_LINES];
+    let mut roots = [(zero, zero); MAX_LINES];
     for chunk in list.chunks(4) {
         // Element i of every F4 belongs to bin i of the chunk.
-        let pick = |i: usize| chunk[i.min(chunk.len() - 1)] as usize;
-        let four: [&Line; 4] = [0, 1, 2, 3].map(|i| &bins[pick(i)]);
-        let residue = F4([0, 1, 2, 3].map(|i| pick(i) as f64));
-        let re = [0, 1, 2, 3].map(|tau| F4(four.map(|line| line.re[tau])));
-        let im = [0, 1, 2, 3].map(|tau| F4(four.map(|line| line.im[tau])));
-        let (mut pr, mut pi) = (zero, zero);
-        for tau in 0..3 {
-            let (ar, ai, br, bi) = (re[tau + 1], im[tau + 1], re[tau], im[tau]);
-            pr = ar.mul_add::<FMA>(br, ai.mul_add::<FMA>(bi, pr));
-            pi = ai.mul_add::<FMA>(br, (-ar).mul_add::<FMA>(bi, pi));
+        let pick = [0, 1, 2, 3].map(|i: usize| chunk[i.min(chunk.len() - 1)] as usize);
+        let residue = F4(pick.map(|b| b as f64));
+        for (j, line) in four[..lines].iter_mut().enumerate() {
+            let from = pick.map(|b| &bins[j * size + b]);
+            *line =
+                [0, 1, 2, 3].map(|tau| (F4(from.map(|l| l.re[tau])), F4(from.map(|l| l.im[tau]))));
         }
-        let x = atan2_turns4::<FMA>(pi, pr) * length;
-        let m = ((x - residue) * inverse_modulus).round();
+        let four = &four[..lines];
+        let mut p = (zero, zero);
+        for line in four {
+            for tau in 0..3 {
+                p = multiply_add::<FMA>(line[tau + 1], conj(line[tau]), p);
+            }
+        }
+        let mut t = atan2_turns4::<FMA>(p.1, p.0);
+        for j in 1..lines {
+            let z = cis_turns4::<FMA>(t);
+            let mut known = demodulate::<FMA>(&four[0], z, t, offsets[0]);
+            for i in 1..j {
+                let v = demodulate::<FMA>(&four[i], z, t, offsets[i]);
+                known = (known.0 + v.0, known.1 + v.1);
+            }
+            let here = demodulate::<FMA>(&four[j], z, t, offsets[j]);
+            let q = multiply_add::<FMA>(here, conj(known), (zero, zero));
+            let step = F4::splat(1.0 / offsets[j] as f64);
+            t = atan2_turns4::<FMA>(q.1, q.0).mul_add::<FMA>(step, t);
+        }
+        let m = ((t * length - residue) * inverse_modulus).round();
         let f = m.mul_add::<FMA>(modulus, residue);
         let f = (f + length).where_or(f.below(zero), f);
         let f = f.where_or(f.below(length), f - length);
-        let (c, s) = cis_turns4::<FMA>(f * inverse_length);
-        // Horner in conj z, then the residual at each shift.
-        let (mut vr, mut vi) = (re[3], im[3]);
-        for tau in (0..3).rev() {
-            let r = vr.mul_add::<FMA>(c, vi.mul_add::<FMA>(s, re[tau]));
-            vi = vi.mul_add::<FMA>(c, (-vr).mul_add::<FMA>(s, im[tau]));
-            vr = r;
+        let z = cis_turns4::<FMA>(f * inverse_length);
+        for j in 1..lines {
+            roots[j] = roots4::<FMA>(unity, f, offsets[j]);
         }
-        let quarter = F4::splat(0.25);
-        (vr, vi) = (quarter * vr, quarter * vi);
-        let value = (vr, vi);
+        let mut v = project4::<FMA>(&four[0], z);
+        for j in 1..lines {
+            let line = project4::<FMA>(&four[j], z);
+            v = multiply_add::<FMA>(line, conj(roots[j]), v);
+        }
+        v = (v.0 * scale, v.1 * scale);
         let mut energy = zero;
-        for tau in 0..4 {
-            let (dr, di) = (re[tau] - vr, im[tau] - vi);
-            energy = dr.mul_add::<FMA>(dr, di.mul_add::<FMA>(di, energy));
-            let r = vr.mul_add::<FMA>(c, -(vi * s));
-            vi = vr.mul_add::<FMA>(s, vi * c);
-            vr = r;
+        for (j, line) in four.iter().enumerate() {
+            let mut p = if j == 0 { v } else { multiply_add::<FMA>(v, roots[j], (zero, zero)) };
+            for (tau, u) in line.iter().enumerate() {
+                let (dr, di) = (u.0 - p.0, u.1 - p.1);
+                energy = dr.mul_add::<FMA>(dr, di.mul_add::<FMA>(di, energy));
+                if tau < 3 {
+                    p = multiply_add::<FMA>(p, z, (zero, zero));
+                }
+            }
         }
-        out.push(Singles { f: f.0, re: value.0.0, im: value.1.0, residual: energy.0 });
+        out.push(Singles {
+            f: f.0,
+            re: v.0.0,
+            im: v.1.0,
+            root_re: z.0.0,
+            root_im: z.1.0,
+            residual: energy.0,
+        });
     }
 }
 
@@ -407,14 +608,14 @@ mod tests {
         let (f, g) = (123_456_789, 987_654_321);
         for l in 1..=3 {
             let one = lines(n, &offsets[..l], &[(f, Complex::new(0.3, -2.0))]);
-            let lanes = Lanes { lines: &one, offsets: &offsets[..l] };
+            let lanes = Lanes::new(&one, &offsets[..l]);
             assert_eq!(Lattice::all(n).snap(single(lanes)).0, f);
             let two = lines(n, &offsets[..l], &[(f, Complex::ONE), (g, Complex::new(0.0, 0.4))]);
-            let lanes = Lanes { lines: &two, offsets: &offsets[..l] };
+            let lanes = Lanes::new(&two, &offsets[..l]);
             let mut found = double(lanes).unwrap().map(|t| Lattice::all(n).snap(t).0);
             found.sort_unstable();
             assert_eq!(found, [f, g]);
-            let (values, residual) = fit_two(Unity::new(n), lanes, found).unwrap();
+            let Pair { values, residual, .. } = fit_two(Unity::new(n), lanes, found).unwrap();
             assert!((values[0] - 1.0).norm() < 1e-12, "{values:?}");
             assert!((values[1] - Complex::new(0.0, 0.4)).norm() < 1e-12, "{values:?}");
             assert!(residual < 1e-26, "{residual}");
@@ -424,39 +625,34 @@ mod tests {
     #[test]
     fn the_vector_form_equals_the_plain_one() {
         let (n, size) = (1u64 << 24, 64usize);
-        let mut rng = Rng::new(4, 4);
-        let mut bins = vec![Line::ZERO; size];
-        let mut truth = Vec::new();
-        for b in (0..size as u64).step_by(3) {
-            let f = b + size as u64 * rng.below(n / size as u64);
-            let a = Complex::new(rng.below(100) as f64 - 50.0, 1.0 + rng.below(9) as f64);
-            bins[b as usize] = lines(n, &[0], &[(f, a)])[0];
-            truth.push((b as u32, f, a));
+        let unity = Unity::new(n);
+        for offsets in [&[0u64][..], &[0, 64, 2048], &[0, 20, 400, 8000, 160_000]] {
+            let mut rng = Rng::new(4, 4);
+            let mut bins = vec![Line::ZERO; offsets.len() * size];
+            let mut truth = Vec::new();
+            for b in (0..size as u64).step_by(3) {
+                let f = b + size as u64 * rng.below(n / size as u64);
+                let a = Complex::new(rng.below(100) as f64 - 50.0, 1.0 + rng.below(9) as f64);
+                for (j, line) in lines(n, offsets, &[(f, a)]).into_iter().enumerate() {
+                    bins[j * size + b as usize] = line;
+                }
+                truth.push((b as u32, f, a));
+            }
+            let list: Vec<u32> = truth.iter().map(|t| t.0).collect();
+            let mut out = Vec::new();
+            comb_singles(unity, &bins, size, offsets, &list, &mut out);
+            for (i, &(b, f, a)) in truth.iter().enumerate() {
+                let s = &out[i / 4];
+                assert_eq!(s.f[i % 4], f as f64);
+                let v = Complex::new(s.re[i % 4], s.im[i % 4]);
+                assert!((v - a).norm() < 1e-12 * a.norm());
+                assert!(s.residual[i % 4] < 1e-26 * a.norm_sqr());
+                let lanes = Lanes { data: &bins[b as usize..], stride: size, offsets };
+                let lattice = Lattice { n, modulus: size as u64, residue: b as u64 };
+                let (plain, left) = decode_one(unity, lanes, lattice);
+                assert_eq!(plain.f, f);
+                assert!((plain.value - a).norm() < 1e-12 * a.norm() && left < 1e-26 * a.norm_sqr());
+            }
         }
-        let list: Vec<u32> = truth.iter().map(|t| t.0).collect();
-        let mut out = Vec::new();
-        comb_singles(n, &bins, &list, &mut out);
-        for (i, &(b, f, a)) in truth.iter().enumerate() {
-            let s = &out[i / 4];
-            assert_eq!(s.f[i % 4], f as f64);
-            let v = Complex::new(s.re[i % 4], s.im[i % 4]);
-            assert!((v - a).norm() < 1e-12 * a.norm());
-            assert!(s.residual[i % 4] < 1e-27 * a.norm_sqr());
-            let lanes = Lanes { lines: &bins[b as usize..][..1], offsets: &[0] };
-            let lattice = Lattice { n, modulus: size as u64, residue: b as u64 };
-            assert_eq!(lattice.snap(single(lanes)).0, f);
-        }
-    }
-
-    #[test]
-    fn ladders_climb_only_as_far_as_the_noise_allows() {
-        let n = 1u64 << 22;
-        assert_eq!(ladder(1e20, n, 256).unwrap().0, [0]);
-        let (noisy, c) = ladder(25_600.0, n, 256).unwrap();
-        assert!(c >= 6.0);
-        assert!(noisy.len() >= 2 && noisy.len() <= 3, "{noisy:?}");
-        let (weak, _) = ladder(25.0, n, 256).unwrap();
-        assert!(weak.len() > noisy.len() && weak.windows(2).all(|w| w[0] < w[1]), "{weak:?}");
-        assert_eq!(ladder(0.5, n, 256), None);
     }
 }

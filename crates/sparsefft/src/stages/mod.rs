@@ -14,6 +14,8 @@ pub(crate) mod flat_hash;
 pub(crate) mod flat_window;
 pub(crate) mod fold;
 pub(crate) mod hash;
+pub(crate) mod known;
+pub(crate) mod ladder;
 pub(crate) mod locate;
 pub(crate) mod number;
 pub(crate) mod peel;

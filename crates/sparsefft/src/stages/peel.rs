@@ -3,12 +3,14 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, fma};
-use crate::stages::hash::{Hash, Reach, tone};
+use crate::samples::Line;
+use crate::stages::hash::{Hash, Kind, Reach, reach_at, tone};
 use crate::stages::locate::line_energy;
 use crate::stages::unity::Unity;
 
-/// A frequency, its amplitude a = X/n and its phasor e^{2πif/n}.
+/// A frequency with its amplitude a = X/n and z = e^{2πif/n}.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Coefficient {
     pub(crate) f: u64,
@@ -17,38 +19,88 @@ pub(crate) struct Coefficient {
 }
 
 dispatch! {
-    /// Subtracts every coefficient from the residual of a hash. Energies are not updated.
+    /// Subtracts coefficients from the residual of a hash; its energies are not touched.
     pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient]) = peel_all_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coefficient]) {
-    for c in known {
-        peel_body::<FMA>(hash, unity, c);
+    let Kind::Window { permutation, kaiser } = &hash.kind else {
+        for c in known {
+            let reach = hash.reach(c.f);
+            subtract::<FMA>(hash, unity, c, &reach);
+        }
+        return;
+    };
+    let (permutation, kaiser) = (*permutation, kaiser.clone());
+    let size = hash.buckets;
+    let (four, rest) = known.as_chunks::<4>();
+    for four in four {
+        // Four polynomials side by side hide each other's latency.
+        let p = [0, 1, 2, 3].map(|i| permutation.position(four[i].f, size));
+        let first = p.map(|p| p.floor() - 1.0);
+        let away =
+            [0, 1, 2, 3].map(|i: usize| F4::splat(first[i] - p[i]) + F4([0.0, 1.0, 2.0, 3.0]));
+        let gains = kaiser.responses::<FMA, 4>(away);
+        for (i, c) in four.iter().enumerate() {
+            subtract::<FMA>(hash, unity, c, &reach_at(first[i], gains[i], size));
+        }
+    }
+    for c in rest {
+        let reach = hash.reach_wide::<FMA>(c.f);
+        subtract::<FMA>(hash, unity, c, &reach);
     }
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn peel_body<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient) -> Reach {
-    let reach = hash.reach_wide::<FMA>(c.f);
+fn subtract<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient, reach: &Reach) {
     for j in 0..hash.offsets.len() {
         let line = tone(unity, c.f, c.z, c.a, hash.offsets[j]);
         for (b, gain) in reach.iter() {
-            let from = &mut hash.residual[j * hash.buckets + b];
-            for tau in 0..4 {
-                from.re[tau] = fma::<FMA>(-gain, line.re[tau], from.re[tau]);
-                from.im[tau] = fma::<FMA>(-gain, line.im[tau], from.im[tau]);
-            }
+            let at = j * hash.buckets + b;
+            subtract_line::<FMA>(&mut hash.residual[at], &line, gain);
         }
     }
-    reach
 }
 
-/// Subtracts one coefficient and keeps the energies of the bins current.
-pub(crate) fn peel_one(hash: &mut Hash, unity: Unity, c: &Coefficient) {
-    let reach = peel_body::<false>(hash, unity, c);
+/// from -= gain·line.
+#[inline(always)] // two instructions
+fn subtract_line<const FMA: bool>(from: &mut Line, line: &Line, gain: f64) {
+    for tau in 0..4 {
+        from.re[tau] = fma::<FMA>(-gain, line.re[tau], from.re[tau]);
+        from.im[tau] = fma::<FMA>(-gain, line.im[tau], from.im[tau]);
+    }
+}
+
+dispatch! {
+    /// Subtracts one coefficient and updates the energies of its bins.
+    pub(crate) fn peel_one(hash: &mut Hash, unity: Unity, c: &Coefficient) = peel_one_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn peel_one_body<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient) {
+    let reach = hash.reach_wide::<FMA>(c.f);
+    subtract::<FMA>(hash, unity, c, &reach);
     for (b, _) in reach.iter() {
         let lines = (0..hash.offsets.len()).map(|j| &hash.residual[j * hash.buckets + b]);
         hash.energy[b] = lines.map(line_energy).sum();
+    }
+}
+
+dispatch! {
+    /// Subtracts the coefficients of one comb bin from its lines, given at these offsets.
+    pub(crate) fn peel_bin(lines: &mut [Line], offsets: &[u64], unity: Unity, c: &Coefficient)
+        = peel_bin_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn peel_bin_body<const FMA: bool>(
+    lines: &mut [Line],
+    offsets: &[u64],
+    unity: Unity,
+    c: &Coefficient,
+) {
+    for (from, &d) in lines.iter_mut().zip(offsets) {
+        subtract_line::<FMA>(from, &tone(unity, c.f, c.z, c.a, d), 1.0);
     }
 }

@@ -19,7 +19,7 @@ impl Permutation {
     }
 
     /// Position of f among `buckets` buckets, in 0 ≤ P < buckets.
-    #[inline]
+    #[inline(always)] // inherits the instruction set of its callers
     pub(crate) fn position(&self, f: u64, buckets: usize) -> f64 {
         let moved = if self.n <= 1 << 32 {
             if self.n.is_power_of_two() {

@@ -16,19 +16,32 @@ impl Unity {
         Unity { n, inverse: 1.0 / n as f64 }
     }
 
+    /// n.
+    #[inline(always)] // a load
+    pub(crate) fn order(&self) -> u64 {
+        self.n
+    }
+
     /// e^{2πi f t/n}, with f·t reduced mod n before rounding.
-    #[inline]
+    #[inline(always)] // inherits the instruction set of vectorised callers
     pub fn power(&self, f: u64, t: u64) -> Complex<f64> {
-        let r = match f.checked_mul(t) {
-            Some(product) if self.n.is_power_of_two() => product & (self.n - 1),
+        self.root(self.product(f, t))
+    }
+
+    /// f·t mod n.
+    #[inline(always)] // as above
+    pub(crate) fn product(&self, f: u64, t: u64) -> u64 {
+        if self.n.is_power_of_two() {
+            return f.wrapping_mul(t) & (self.n - 1);
+        }
+        match f.checked_mul(t) {
             Some(product) => product % self.n,
             None => ((f as u128 * t as u128) % self.n as u128) as u64,
-        };
-        self.root(r)
+        }
     }
 
     /// e^{2πi r/n} for r < n.
-    #[inline]
+    #[inline(always)] // as above
     pub fn root(&self, r: u64) -> Complex<f64> {
         let (c, s) = cis_turns(r as f64 * self.inverse);
         Complex::new(c, s)

@@ -27,7 +27,7 @@ struct Threads {
     static const Args& args() { return *given; }
     template <class T> static T* global(u64 at) { return (T*)at; }
     static const u32 MOST_BLOCKS = 256;
-    static const u32 MOST_OWN = 256;
+    static const u32 MOST_OWN = 192;
     u32 id, block, blocks, thread, threads, rank, size;
     std::barrier<>* barrier;
     std::vector<u32> values;

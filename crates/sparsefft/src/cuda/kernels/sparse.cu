@@ -12,7 +12,7 @@
 struct Blocks {
     static const u32 MOST_BLOCKS = 256;
     // Buckets that a block can hold in shared memory.
-    static const u32 MOST_OWN = 256;
+    static const u32 MOST_OWN = 192;
     u32 id, block, blocks, thread, threads, rank, size;
 
     __device__ Blocks(u32 id, u32 block, u32 blocks)
@@ -118,8 +118,9 @@ struct Grid : Blocks {
     __device__ Grid(u32 id, u32 block, u32 blocks, u32* counter)
         : Blocks(id, block, blocks), counter(counter), target(0) {}
     __device__ void sync() {
-        target += blocks;
         __syncthreads();
+        if (blocks == 1) return;
+        target += blocks;
         if (thread == 0) {
             __threadfence();
             atomicAdd(counter, 1u);
@@ -175,6 +176,22 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 sparse_cluster(const __grid_constant__ Args a) { by_cluster<CLUSTER>(a); }
 #endif
 
+static __device__ Z sample_at(const void* x, u32 format, u64 at) {
+    switch (format) {
+    case 0: return ((const Z*)x)[at];
+    case 1: return z_of(((const float*)x)[2 * at], ((const float*)x)[2 * at + 1]);
+    case 2: return z_of(((const double*)x)[at], 0.0);
+    default: return z_of(((const float*)x)[at], 0.0);
+    }
+}
+
+// Single samples for the host: out[i] = x[indices[i]].
+extern "C" __global__ void pick(const void* x, u32 format, const u64* indices, u64 count, Z* out) {
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count;
+         i += (u64)gridDim.x * blockDim.x)
+        out[i] = sample_at(x, format, indices[i]);
+}
+
 // Lines of the signal for the host: out[4·j + τ] = x[(start + j·step + τ) mod n].
 extern "C" __global__ void gather(const void* x, u32 format, u64 n, u64 start, u64 step, u32 lanes,
                                   u64 count, Z* out) {
@@ -189,13 +206,6 @@ extern "C" __global__ void gather(const void* x, u32 format, u64 n, u64 start, u
         }
         at += i % lanes;
         at = at >= n ? at % n : at;
-        Z v;
-        switch (format) {
-        case 0: v = ((const Z*)x)[at]; break;
-        case 1: v = z_of(((const float*)x)[2 * at], ((const float*)x)[2 * at + 1]); break;
-        case 2: v = z_of(((const double*)x)[at], 0.0); break;
-        default: v = z_of(((const float*)x)[at], 0.0); break;
-        }
-        out[i] = v;
+        out[i] = sample_at(x, format, at);
     }
 }

@@ -28,7 +28,7 @@ const u32 GAMMAS = 80;
 // Transforms of 64 points that a block makes at a time.
 const u32 TILES = 24;
 // Coefficients that a block peels at a time.
-const u32 HITS = 64;
+const u32 HITS = 112;
 // Energies that a quantile is taken of.
 const u32 SAMPLE = 4096;
 
@@ -44,8 +44,8 @@ struct Hash {
     u64 step, back;
     u64 taps, roots, series, bins, spare;
     u32 terms, window;
-    // buckets - 1 for powers of two, else 0.
-    u64 mask;
+    // buckets - 1 for powers of two, else 0; where its samples lie if the host gathered them.
+    u64 mask, staged;
     double inverse, energy, leak, beta2, slope;
 
     // i mod buckets.
@@ -303,7 +303,14 @@ template <class Group> struct Engine {
 
     // permute: teeth of a comb, from number j on at distances `by`.
     template <int FORMAT, u32 COUNT>
-    __device__ void walk(const Hash& h, u64 j, u64 by, u64 d, u32 tau, Z* v) {
+    __device__ void walk(const Hash& h, u64 j, u64 by, u32 line, u64 d, u32 tau, Z* v) {
+        if (FORMAT == 4) {
+            // Gathered by the host: [line][j][shift].
+            const Z* from = samples<Z>() + h.staged + 4 * (line * (u64)h.reads + j) + tau;
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++) v[i] = from[4 * i * by];
+            return;
+        }
         const u64 n = args().n, first = h.step * j + d + tau, step = h.step * by;
         // The teeth of a comb wrap once at most; division is slow.
 #pragma unroll
@@ -313,12 +320,13 @@ template <class Group> struct Engine {
         }
     }
     template <u32 COUNT>
-    __device__ void walk(const Hash& h, u64 j, u64 by, u64 d, u32 tau, Z* v) {
+    __device__ void walk(const Hash& h, u64 j, u64 by, u32 line, u64 d, u32 tau, Z* v) {
         switch (args().format) {
-        case 0: walk<0, COUNT>(h, j, by, d, tau, v); break;
-        case 1: walk<1, COUNT>(h, j, by, d, tau, v); break;
-        case 2: walk<2, COUNT>(h, j, by, d, tau, v); break;
-        default: walk<3, COUNT>(h, j, by, d, tau, v); break;
+        case 0: walk<0, COUNT>(h, j, by, line, d, tau, v); break;
+        case 1: walk<1, COUNT>(h, j, by, line, d, tau, v); break;
+        case 2: walk<2, COUNT>(h, j, by, line, d, tau, v); break;
+        case 3: walk<3, COUNT>(h, j, by, line, d, tau, v); break;
+        default: walk<4, COUNT>(h, j, by, line, d, tau, v); break;
         }
     }
 
@@ -357,7 +365,8 @@ template <class Group> struct Engine {
         for (u32 k = 0; k < 5; k++) {
             u32 i = first + k * h.buckets;
             if (i < reads) {
-                v[k] = load<FORMAT>(reduced(h.back + h.step * i + d + tau));
+                v[k] = FORMAT == 4 ? samples<Z>()[h.staged + 4 * i + tau]
+                                   : load<FORMAT>(reduced(h.back + h.step * i + d + tau));
                 w[k] = taps[i > reach ? i - reach : reach - i];
             } else {
                 v[k] = z_of(0.0, 0.0);
@@ -377,7 +386,8 @@ template <class Group> struct Engine {
         case 0: sum = folded<0>(h, d, item); break;
         case 1: sum = folded<1>(h, d, item); break;
         case 2: sum = folded<2>(h, d, item); break;
-        default: sum = folded<3>(h, d, item); break;
+        case 3: sum = folded<3>(h, d, item); break;
+        default: sum = folded<4>(h, d, item); break;
         }
         source(h, 0, line)[item] = sum;
         return norm(sum);
@@ -392,7 +402,7 @@ template <class Group> struct Engine {
         u32 tau = item & 3, c = item >> 2, length = h.buckets >> LOGR;
         Z v[R];
         if (p == 0 && !h.window) {
-            walk<R>(h, c, length, d, tau, v);
+            walk<R>(h, c, length, line, d, tau, v);
 #pragma unroll
             for (u32 i = 0; i < R; i++) energy += norm(v[i]);
         } else {
@@ -429,7 +439,7 @@ template <class Group> struct Engine {
         const Z* from = source(h, p, line);
         bool first = p == 0 && !h.window, last = p + 1 == h.passes;
         Z v[R];
-        if (first) walk<R>(h, c, length, d, tau, v);
+        if (first) walk<R>(h, c, length, line, d, tau, v);
 #pragma unroll
         for (int i = 0; i < R; i++) {
             if (first) {
@@ -479,7 +489,7 @@ template <class Group> struct Engine {
         const Z* roots = table<Z>(h.roots);
         Z v[8], w[3];
         if (p == 0 && !h.window) {
-            walk<8>(h, y * length + c, 8 * length, d, tau, v);
+            walk<8>(h, y * length + c, 8 * length, line, d, tau, v);
         } else {
             const Z* from = source(h, p, line);
 #pragma unroll
@@ -1228,6 +1238,7 @@ template <class Group> struct Engine {
         }
         if (g.thread == 0) *g.tally() = 0;
         g.block_sync();
+#pragma unroll 4
         for (u32 c = g.thread; c < end; c += g.threads) {
             u64 f = c < known_end ? known()[c].f : changes()[c - known_end].f;
             // The lowest bucket that f reaches, counted from `first`.

@@ -1,0 +1,236 @@
+//! The end of an attempt: an independent test, and the answer with its certificate.
+
+use super::engine::{Engine, ROUNDING};
+use super::{Outcome, VERIFY_STREAM, window_hash};
+use crate::Error;
+use crate::algorithms::Answer;
+use crate::certificate::{Certificate, Verdict};
+use crate::plan;
+use crate::problem::Algorithm;
+use crate::spectrum::Peak;
+use crate::stages::Stage;
+use crate::stages::certify::threshold;
+use crate::stages::window;
+
+impl Engine<'_, '_> {
+    /// Verifies and writes the answer.
+    pub(super) fn conclude(&mut self) -> Result<Outcome, Error> {
+        self.settle_noise()?;
+        if self.worth_averaging() {
+            self.average();
+        }
+        self.prune()?;
+        let mut reason = None;
+        let mut tested = 0u64;
+        let mut unexplained = 0u64;
+        let mut verified_limit = 0.0;
+        if self.blind {
+            reason = Some("other samples hold far more than those of the comb".to_string());
+        } else if self.weak > 0 {
+            reason = Some(
+                "some bins stand above the noise, but too little to place their frequencies"
+                    .to_string(),
+            );
+        }
+        for hash in self.comb.iter().chain(&self.windows) {
+            tested += hash.buckets as u64;
+            unexplained += self.unexplained(hash) as u64;
+        }
+        if unexplained > 0 && reason.is_none() {
+            reason = Some(format!("{unexplained} bins could not be explained"));
+        }
+        if reason.is_none() {
+            self.refine_noise();
+        }
+        if reason.is_none() {
+            let (bins, left, limit) = self.verify()?;
+            tested += bins;
+            unexplained += left;
+            verified_limit = limit;
+            self.blind = left > 0;
+            if self.blind {
+                reason = Some(format!(
+                    "an independent hash holds {left} buckets that the answer does not explain"
+                ));
+            }
+        }
+        let problem = &self.run.plan.problem;
+        let explained: f64 = self.known.iter().map(|c| c.a.norm_sqr()).sum();
+        let rest = if self.noisy || !self.known.is_empty() {
+            self.noise / self.power.max(f64::MIN_POSITIVE)
+        } else {
+            0.0
+        };
+        let residual = if reason.is_none() {
+            rest.min(1.0)
+        } else {
+            (1.0 - explained / self.power.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+        };
+        let mut short = false;
+        let tolerable = residual <= problem.tolerance * problem.tolerance;
+        if reason.is_none() && !tolerable {
+            match problem.k() {
+                Some(k) if (self.known.len() as u64) < k => {
+                    short = !self.known.is_empty();
+                    reason = Some(format!(
+                        "only {} of the {k} coefficients stand above the noise",
+                        self.known.len()
+                    ));
+                }
+                None if self.known.is_empty() => {
+                    reason = Some("nothing stands above the noise".to_string());
+                }
+                _ => {}
+            }
+        }
+        if reason.is_none() && self.power == 0.0 && problem.k().is_none() {
+            reason = Some("every sample that was read is zero".to_string());
+        }
+        let detection_limit = match self.comb.as_ref().or(self.windows.first()) {
+            Some(hash) => {
+                let m = hash.lanes() as f64;
+                let gain = if self.comb.is_some() { 1.0 } else { 0.4 };
+                let noise = self.floor(hash).sqrt();
+                let own = noise * (threshold(hash.lanes(), self.sigmas).sqrt() + self.sigmas)
+                    / (m.sqrt() * gain);
+                // Four neighbouring shifts alone cannot tell a weak frequency from a strong one
+                // close by in the same bin; the independent hash can.
+                if hash.offsets.len() == 1 { own.max(verified_limit) } else { own }
+            }
+            None => f64::INFINITY,
+        };
+        let certified = reason.is_none();
+        let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
+        let short = short && detection_limit < 0.1 * weakest.sqrt();
+        let certificate = Certificate {
+            verdict: if certified { Verdict::Certified } else { Verdict::Uncertified },
+            reason,
+            bins_tested: tested,
+            bins_unexplained: unexplained,
+            residual_energy: residual,
+            noise_floor: self.noise.sqrt(),
+            detection_limit,
+            failure_probability: problem.failure,
+            attempts: 1,
+        };
+        let algorithm = match (self.run.plan.problem.algorithm, self.noisy) {
+            (Algorithm::Auto, false) => Algorithm::Exact,
+            (Algorithm::Auto, true) => Algorithm::Robust,
+            (named, _) => named,
+        };
+        if self.run.signal.is_real() {
+            self.symmetrise();
+        }
+        let scale = self.n as f64;
+        let peaks = self.known.iter().map(|c| Peak { index: c.f, value: c.a * scale }).collect();
+        self.run.clock.lap(Stage::Certify);
+        let answer = Answer { algorithm, peaks, certificate };
+        Ok(match (certified, self.blind) {
+            (true, _) => Outcome::Certified(answer),
+            (_, true) => Outcome::Blind(answer),
+            _ if short => Outcome::Short(answer),
+            _ => Outcome::Open(answer),
+        })
+    }
+
+    /// Averages conjugate pairs, which real samples make equal up to noise.
+    fn symmetrise(&mut self) {
+        if !self.known.linked() {
+            self.known.link(None);
+        }
+        for i in 0..self.known.len() {
+            let f = self.known[i].f;
+            let mirror = (self.n - f) % self.n;
+            if mirror == f {
+                self.known[i].a.im = 0.0;
+            } else if f < mirror
+                && let Some(j) = self.known.find(mirror)
+            {
+                let mean = 0.5 * (self.known[i].a + self.known[j].a.conj());
+                self.known[i].a = mean;
+                self.known[j].a = mean.conj();
+            }
+        }
+    }
+
+    /// Drops coefficients that corrections have brought down to the floor, and those that stand in
+    /// a bin which is explained without them.
+    fn prune(&mut self) -> Result<(), Error> {
+        /// Ratio of |a|² below which a coefficient beside a strong one is doubted.
+        const DOUBT: f64 = 1e-14;
+        let least = self.negligible();
+        self.known.retain(|c| c.a.norm_sqr() > least);
+        if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
+            return Ok(());
+        }
+        for i in 0..self.suspects.len() {
+            let b = self.suspects[i] as usize;
+            while let Some(weakest) = self.weakest_member(b, DOUBT) {
+                if self.overfull(b) {
+                    self.widen()?;
+                }
+                if !self.drop_member(b, weakest) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The weakest frequency of a comb bin, if it is weaker than the strongest by this factor.
+    fn weakest_member(&self, b: usize, factor: f64) -> Option<u64> {
+        let size = |i: &usize| self.known[*i].a.norm_sqr();
+        let strongest = self.known.members(b).map(|i| size(&i)).fold(0.0, f64::max);
+        let weakest = self.known.members(b).min_by(|i, j| size(i).total_cmp(&size(j)))?;
+        (size(&weakest) < factor * strongest).then(|| self.known[weakest].f)
+    }
+
+    /// Measures a hash with a fresh permutation and counts the buckets that the answer does not
+    /// explain. Returns (buckets, unexplained, least amplitude that would have shown).
+    fn verify(&mut self) -> Result<(u64, u64, f64), Error> {
+        let problem = &self.run.plan.problem;
+        let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
+        let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
+        let quiet = ((60.0 * self.noise / weakest) as u64).min(self.most_buckets());
+        let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
+        let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
+        let beta = if self.noisy {
+            window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())
+        } else {
+            plan::VERIFY_BETA
+        };
+        let stream = VERIFY_STREAM + u64::from(self.attempt) - 1;
+        let mut hash = window_hash(self.run, buckets, beta, stream);
+        hash.measure(self.run, 0)?;
+        hash.begin_peeling();
+        self.peel_all(&mut hash);
+        self.run.clock.lap(Stage::Peel);
+        let mut limit = self.limit(&hash, hash.lanes());
+        if self.noisy {
+            // The values carry their own error, noise/(samples that gave them), into the four lanes;
+            // an exponential variable exceeds 20 times its mean once in 5e8.
+            let read = match self.comb.as_ref().or(self.windows.first()) {
+                Some(h) => (h.lanes() * h.buckets) as f64,
+                None => 1.0,
+            };
+            let shared = 1.0 + self.known.len() as f64 / buckets as f64;
+            limit += 4.0 * 20.0 * shared * self.noise / read;
+        }
+        let mut left = hash.energy.iter().filter(|e| **e > limit).count() as u64;
+        // The window weighs its ends down, but no sample anywhere can exceed the sum of all.
+        let sum = self.known.iter().map(|c| c.a.norm()).sum::<f64>() * (1.0 + 1e-9);
+        let noise = self.noise * (20.0 + (4.0 * buckets as f64).ln());
+        left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
+        // Half way between two buckets, where the gain is least.
+        let shows = (limit.sqrt() + self.sigmas * self.floor(&hash).sqrt()) / (2.0 * 0.4);
+        if left == 0 && self.noisy && self.comb.is_none() {
+            // Its samples have been paid for: let them improve the values.
+            self.windows.push(hash);
+            self.polish();
+        } else {
+            hash.recycle(self.run);
+        }
+        self.run.clock.lap(Stage::Certify);
+        Ok((buckets as u64, left, shows))
+    }
+}

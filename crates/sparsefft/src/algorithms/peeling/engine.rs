@@ -1,0 +1,437 @@
+//! One attempt: measure, set the noise level, decode what stands alone.
+
+use super::{Outcome, refuse, resolve, window_hash};
+use crate::algorithms::Run;
+use crate::plan::Stored;
+use crate::problem::{Algorithm, Noise};
+use crate::samples::Line;
+use crate::stages::Stage;
+use crate::stages::certify::{floor, quantile, threshold};
+use crate::stages::hash::{Hash, Kind};
+use crate::stages::known::Known;
+use crate::stages::locate::{Found, Lattice, MAX_LINES, comb_singles, decode_two};
+use crate::stages::peel::Coefficient;
+use crate::stages::unity::Unity;
+use crate::stages::window::BETAS;
+use crate::{Complex, Error};
+
+/// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
+/// also covers signals that were themselves made by one.
+pub(crate) const ROUNDING: f64 = 1e-13;
+/// Rounding relative to the energy of the same bin.
+pub(super) const OWN_ROUNDING: f64 = 1e-26;
+/// Share of active bins above which a comb is too small.
+const CROWDED: f64 = 0.35;
+/// Power below which squares of samples lose their digits.
+const TINY_POWER: f64 = 1e-250;
+/// Least signal-to-noise ratio of a lane for which a ladder is built.
+const LEAST_GAMMA: f64 = 16.0;
+/// Least distance, in turns per sample, of two frequencies that are decoded from one noisy bin.
+const GAP: f64 = 0.08;
+
+/// Why tiny samples are refused.
+const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
+
+/// One attempt: the hashes measured, the coefficients found, the noise as known so far.
+///
+/// The energies of the comb are always those of what is left: of a decoded bin, what its
+/// frequencies leave. Its lines stay as measured.
+pub(super) struct Engine<'r, 'a> {
+    pub(super) run: &'r mut Run<'a>,
+    pub(super) n: u64,
+    pub(super) unity: Unity,
+    /// Standard deviations of every threshold.
+    pub(super) sigmas: f64,
+    pub(super) attempt: u32,
+    /// Whether the bins may hold noise.
+    pub(super) noisy: bool,
+    /// Noise power of one sample.
+    pub(super) noise: f64,
+    /// Power of one sample, everything included.
+    pub(super) power: f64,
+    /// Least |a|² that the ladder places reliably.
+    pub(super) least: f64,
+    pub(super) comb: Option<Hash>,
+    pub(super) windows: Vec<Hash>,
+    pub(super) known: Known,
+    /// Comb bins that the first pass could not decode, ascending.
+    pub(super) suspects: Vec<u32>,
+    /// Comb bins whose values are worth improving by other hashes.
+    pub(super) loose: Vec<u32>,
+    /// Active bins too weak to be placed.
+    pub(super) weak: usize,
+    /// Whether a window has seen what the comb does not.
+    pub(super) blind: bool,
+    pub(super) scratch: resolve::Scratch,
+}
+
+/// The buffers of an engine, kept between attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    known: Known,
+    suspects: Vec<u32>,
+    loose: Vec<u32>,
+    windows: Vec<Hash>,
+    scratch: resolve::Scratch,
+}
+
+impl<'r, 'a> Engine<'r, 'a> {
+    pub(super) fn new(run: &'r mut Run<'a>, sigmas: f64, attempt: u32) -> Self {
+        let n = run.plan.problem.n;
+        let Buffers { mut known, mut suspects, mut loose, windows, scratch } =
+            std::mem::take(&mut run.workspace.engine);
+        known.clear();
+        suspects.clear();
+        loose.clear();
+        Engine {
+            run,
+            n,
+            unity: Unity::new(n),
+            sigmas,
+            attempt,
+            noisy: false,
+            noise: 0.0,
+            power: 0.0,
+            least: 0.0,
+            comb: None,
+            windows,
+            known,
+            suspects,
+            loose,
+            weak: 0,
+            blind: false,
+            scratch,
+        }
+    }
+
+    /// Hands back the buffers; the comb is kept for a finer one.
+    pub(super) fn finish(self) -> Option<Hash> {
+        let Engine { run, comb, mut windows, known, suspects, loose, scratch, .. } = self;
+        for window in windows.drain(..) {
+            window.recycle(run);
+        }
+        run.workspace.engine = Buffers { known, suspects, loose, windows, scratch };
+        comb
+    }
+
+    /// Whether the caller or the name of the algorithm rules noise out.
+    fn declared_exact(&self) -> bool {
+        self.run.plan.problem.noise == Noise::Exact
+            || self.run.plan.recipe.algorithm == Algorithm::Exact
+    }
+
+    /// Noise power that one lane of one bin of a hash holds: that of the samples, rounding, and
+    /// what a window leaks.
+    pub(super) fn floor(&self, hash: &Hash) -> f64 {
+        let rounding = ROUNDING * ROUNDING * self.power;
+        match &hash.kind {
+            Kind::Comb => (self.noise + rounding) / hash.buckets as f64,
+            Kind::Window { kaiser, .. } => {
+                let tones = (self.power - self.noise).max(0.0);
+                (self.noise + rounding) * kaiser.energy() + kaiser.leak().powi(2) * tones
+            }
+        }
+    }
+
+    /// Energy that noise over `lanes` lanes of a hash does not exceed.
+    pub(super) fn limit(&self, hash: &Hash, lanes: usize) -> f64 {
+        self.floor(hash) * threshold(lanes, self.sigmas)
+    }
+
+    /// Lists the bins whose energy noise does not explain.
+    pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
+        let limit = self.limit(hash, hash.lanes());
+        out.clear();
+        out.extend((0u32..).zip(&hash.energy).filter(|(_, e)| **e > limit).map(|(b, _)| b));
+    }
+
+    /// Sets the noise power from the quiet bins of a hash: the p-quantile of their energies,
+    /// corrected for the share that is occupied.
+    fn measure_noise(&mut self, hash: &Hash) {
+        if self.declared_exact() {
+            return;
+        }
+        let per_lane = match &hash.kind {
+            Kind::Comb => hash.buckets as f64,
+            Kind::Window { kaiser, .. } => 1.0 / kaiser.energy(),
+        };
+        let mut list = std::mem::take(&mut self.run.workspace.lists[1]);
+        // If quiet bins are silent to rounding, there is no noise to measure.
+        self.noise = 0.0;
+        self.active(hash, &mut list);
+        if (list.len() as f64) > CROWDED * hash.buckets as f64 {
+            let scratch = &mut self.run.workspace.energies;
+            let p = 0.3;
+            self.noise = floor(&hash.energy, hash.lanes(), p, scratch) * per_lane;
+            self.active(hash, &mut list);
+            let occupied = list.len() as f64 / hash.buckets as f64;
+            let quiet = (p / (1.0 - occupied.min(0.6))).min(0.75);
+            // The same rank among the quiet bins alone.
+            let value = self.noise * quantile(hash.lanes(), p);
+            self.noise = value / quantile(hash.lanes(), quiet);
+            self.noisy = true;
+        }
+        self.run.workspace.lists[1] = list;
+    }
+
+    /// Adds the lines that the weakest active bin needs. `false` if no ladder can place it.
+    pub(super) fn climb(
+        &mut self,
+        hash: &mut Hash,
+        unit: u64,
+        active: &[u32],
+    ) -> Result<bool, Error> {
+        let floor = self.floor(hash);
+        let lanes = hash.lanes() as f64;
+        let weakest = active.iter().map(|&b| hash.energy[b as usize]).fold(f64::INFINITY, f64::min);
+        if weakest.is_infinite() {
+            return Ok(true);
+        }
+        let gamma = (weakest / lanes / floor - 1.0).max(LEAST_GAMMA);
+        let Some(ladder) = self.run.plan.ladder(gamma, unit) else {
+            return Ok(false);
+        };
+        let Stored { gamma, offsets, margin } = &*ladder;
+        // A frequency is placed reliably while the margin at its own strength is five sigmas.
+        let noisy = offsets.len() > 1 || self.noisy;
+        self.least = if noisy { gamma * floor * (5.0 / margin).powi(2) } else { 0.0 };
+        for &d in offsets {
+            if !hash.offsets.contains(&d) && hash.offsets.len() < MAX_LINES {
+                hash.measure(self.run, d)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A comb of all frequencies, then windows for what it leaves.
+    pub(super) fn comb_attempt(
+        &mut self,
+        bins: usize,
+        previous: Option<Hash>,
+        ladder: &[u64],
+    ) -> Result<Outcome, Error> {
+        let fft = self.run.plan.fft(bins);
+        let mut comb = match previous {
+            Some(coarse) => coarse.refine(self.run, fft)?,
+            None => {
+                let mut comb = Hash::new(self.run, fft, Kind::Comb);
+                for &d in ladder {
+                    comb.measure(self.run, d)?;
+                }
+                comb
+            }
+        };
+        self.power = comb.energy.iter().sum::<f64>() / comb.lanes() as f64;
+        if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
+            self.comb = Some(comb);
+            return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
+        }
+        self.measure_noise(&comb);
+        let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
+        self.active(&comb, &mut active);
+        let mut crowded = active.len() as f64 > CROWDED * bins as f64;
+        let mut placed = true;
+        if !crowded && self.noisy {
+            let before = comb.offsets.len();
+            placed = self.climb(&mut comb, bins as u64, &active)?;
+            if comb.offsets.len() > before {
+                self.measure_noise(&comb);
+                self.active(&comb, &mut active);
+                crowded = active.len() as f64 > CROWDED * bins as f64;
+            }
+        }
+        self.run.clock.lap(Stage::Certify);
+        if crowded {
+            self.run.workspace.lists[0] = active;
+            self.comb = Some(comb);
+            return Ok(Outcome::Crowded);
+        }
+        self.decode_comb(&mut comb, &active);
+        self.run.workspace.lists[0] = active;
+        self.run.clock.lap(Stage::Locate);
+        self.comb = Some(comb);
+        if !placed {
+            self.weak += 1;
+        }
+        if self.weak == 0 && !self.suspects.is_empty() {
+            self.resolve()?;
+            self.polish();
+        }
+        self.conclude()
+    }
+
+    /// A window hash of all frequencies, then more until all are explained.
+    pub(super) fn window_attempt(
+        &mut self,
+        buckets: usize,
+        ladder: &[u64],
+    ) -> Result<Outcome, Error> {
+        let beta = if self.declared_exact() { BETAS[4] } else { self.first_beta() };
+        let mut hash = window_hash(self.run, buckets, beta, u64::from(self.attempt) - 1);
+        for &d in ladder {
+            hash.measure(self.run, d)?;
+        }
+        self.power = window_power(&hash);
+        if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
+            hash.recycle(self.run);
+            return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
+        }
+        self.measure_noise(&hash);
+        let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
+        self.active(&hash, &mut active);
+        // A frequency lights up to four buckets, so a window is crowded later than a comb.
+        let crowded = active.len() as f64 > 0.8 * buckets as f64;
+        let mut placed = true;
+        if !crowded {
+            active.retain(|&b| is_peak(&hash, b as usize));
+            placed = self.climb(&mut hash, 1, &active)?;
+        }
+        self.run.workspace.lists[0] = active;
+        self.run.clock.lap(Stage::Certify);
+        if crowded {
+            hash.recycle(self.run);
+            return Ok(Outcome::Crowded);
+        }
+        if !placed {
+            self.weak += 1;
+        }
+        hash.begin_peeling();
+        self.windows.push(hash);
+        self.known.link(None);
+        if self.weak == 0 {
+            self.exchange();
+            self.resolve()?;
+            self.polish();
+        }
+        self.conclude()
+    }
+
+    /// The window shape of a first hash whose noise is unknown: tight enough for none.
+    fn first_beta(&self) -> f64 {
+        match self.run.plan.problem.noise {
+            Noise::Snr(_) => 16.0,
+            _ => BETAS[4],
+        }
+    }
+
+    /// Decodes the active bins of the comb; those that stay open become suspects.
+    fn decode_comb(&mut self, comb: &mut Hash, active: &[u32]) {
+        let lanes = comb.lanes();
+        let (one, two) = (self.limit(comb, lanes - 1), self.limit(comb, lanes - 2));
+        let mut singles = std::mem::take(&mut self.run.workspace.singles);
+        comb_singles(self.unity, &comb.measured, comb.buckets, &comb.offsets, active, &mut singles);
+        let gap = if self.noisy { GAP } else { 0.0 };
+        let mut lattice = Lattice { n: self.n, modulus: comb.buckets as u64, residue: 0 };
+        for (i, &bin) in active.iter().enumerate() {
+            let b = bin as usize;
+            let energy = comb.energy[b];
+            let (s, i) = (&singles[i / 4], i % 4);
+            if s.residual[i] <= one + OWN_ROUNDING * energy {
+                let value = Complex::new(s.re[i], s.im[i]);
+                let z = Complex::new(s.root_re[i], s.root_im[i]);
+                self.take(Coefficient { f: s.f[i] as u64, a: value, z });
+                comb.energy[b] = s.residual[i];
+                continue;
+            }
+            lattice.residue = b as u64;
+            let found = decode_two(self.unity, comb.measured_lanes_of(b), lattice, gap);
+            match found.filter(|(_, p)| p.residual <= two + OWN_ROUNDING * energy) {
+                Some((f, pair)) => {
+                    for (f, a) in f.into_iter().zip(pair.values) {
+                        self.take(Coefficient { f, a, z: self.unity.root(f) });
+                    }
+                    comb.energy[b] = pair.residual;
+                    self.note_loose(b, pair.apart);
+                }
+                None => self.suspects.push(bin),
+            }
+        }
+        self.run.workspace.singles = singles;
+    }
+
+    /// Notes a decoded frequency, or that it is too weak to be placed.
+    fn take(&mut self, c: Coefficient) {
+        self.weak += usize::from(c.a.norm_sqr() < self.least);
+        self.known.push(c);
+    }
+
+    /// Notes a comb bin whose phasors are so alike that noise in its values is amplified.
+    pub(super) fn note_loose(&mut self, b: usize, apart: f64) {
+        if self.noisy && apart < 0.3 && !self.loose.contains(&(b as u32)) {
+            self.loose.push(b as u32);
+        }
+    }
+
+    /// Corrects a noise level that was taken from occupied bins: once everything is peeled, the
+    /// residuals tell. A lower one tightens every limit, so what is left is decoded again.
+    pub(super) fn settle_noise(&mut self) -> Result<(), Error> {
+        for _ in 0..4 {
+            let Some(hash) = self.windows.first() else { return Ok(()) };
+            if !self.noisy || self.known.is_empty() || self.weak > 0 {
+                return Ok(());
+            }
+            let Kind::Window { kaiser, .. } = &hash.kind else { return Ok(()) };
+            let mean = hash.energy.iter().sum::<f64>() / (hash.lanes() * hash.buckets) as f64;
+            let left = mean / kaiser.energy();
+            if left > 0.3 * self.noise {
+                return Ok(());
+            }
+            // What rounding and leakage leave is not noise.
+            let clean = ROUNDING * ROUNDING + kaiser.leak().powi(2) / kaiser.energy();
+            self.noisy = left > 30.0 * clean * self.power;
+            self.noise = if self.noisy { left } else { 0.0 };
+            if let Some(comb) = &self.comb {
+                // Bins that passed at the old level may not pass at the new one.
+                let mut suspects = std::mem::take(&mut self.suspects);
+                self.active(comb, &mut suspects);
+                self.suspects = suspects;
+            }
+            self.exchange();
+            self.resolve()?;
+            self.polish();
+        }
+        Ok(())
+    }
+
+    /// The noise power from all bins of a decoded comb: what is neither noise nor rounding has
+    /// been explained, each coefficient at the price of one lane.
+    pub(super) fn refine_noise(&mut self) {
+        if !self.noisy {
+            return;
+        }
+        let Some(comb) = &self.comb else { return };
+        let limit = self.limit(comb, comb.lanes());
+        let quiet = comb.energy.iter().filter(|e| **e <= limit);
+        let (count, sum) = quiet.fold((0usize, 0.0), |(c, s), e| (c + 1, s + e));
+        let lanes = (count * comb.lanes()).saturating_sub(self.known.len());
+        if count > 16 && lanes > 0 {
+            self.noise = sum / lanes as f64 * comb.buckets as f64;
+        }
+    }
+}
+
+/// Most frequencies that a comb bin with this many lanes can be asked for.
+pub(super) fn most_members(lanes: usize) -> usize {
+    (lanes - 1).min(crate::stages::estimate::MAX_FIT)
+}
+
+/// A frequency as a coefficient.
+pub(super) fn coefficient(unity: Unity, s: Found) -> Coefficient {
+    Coefficient { f: s.f, a: s.value, z: unity.root(s.f) }
+}
+
+/// Power of a sample as a window hash sees it: E Σ|V|² = buckets · Σ G² · power per lane.
+pub(super) fn window_power(hash: &Hash) -> f64 {
+    let Kind::Window { kaiser, .. } = &hash.kind else { return 0.0 };
+    let lanes = (hash.lanes() * hash.buckets) as f64;
+    hash.energy.iter().sum::<f64>() / (lanes * kaiser.energy())
+}
+
+/// Whether a bucket holds more than its two neighbours.
+pub(super) fn is_peak(hash: &Hash, b: usize) -> bool {
+    let last = hash.buckets - 1;
+    let e = hash.energy[b];
+    let before = hash.energy[if b == 0 { last } else { b - 1 }];
+    let after = hash.energy[if b == last { 0 } else { b + 1 }];
+    e >= before && e >= after
+}

@@ -1,0 +1,241 @@
+//! Hash, decode, peel, certify: the engine of `exact` and `robust`.
+//!
+//! 1. One hash of all frequencies: a comb where n has a suitable divisor, else a window hash. Its
+//!    first line of four shifts tells how much noise there is; noise asks for more lines (the
+//!    ladder), so nothing is read twice.
+//! 2. Bins with one or two frequencies are decoded from their phases.
+//! 3. Frequencies that share a bin with more are found in window hashes with fresh permutations,
+//!    peeled from every hash, and confirmed where they came from.
+//! 4. A window hash that took no part in the decoding must be explained to the noise floor.
+//!
+//! What cannot be explained is reported, never hidden: the caller retries with more bins, falls
+//! back to the dense FFT, or answers `uncertified`.
+
+mod conclude;
+mod engine;
+mod resolve;
+
+use super::{Answer, Run, dense};
+use crate::Error;
+use crate::certificate::{Certificate, Verdict};
+use crate::plan::{self, First, Peeling, smooth_near};
+use crate::stages::certify::upper_quantile;
+use crate::stages::hash::{Hash, Kind};
+use crate::stages::permute::Permutation;
+use crate::stages::window::{self, BETAS};
+pub(crate) use engine::Buffers;
+use engine::Engine;
+#[cfg(feature = "cuda")]
+pub(crate) use engine::ROUNDING;
+
+/// Sets of bins that are tried before giving up.
+const MAX_TRIES: u32 = 12;
+/// How many times the planned bins may become where no dense FFT is allowed.
+const MOST_GROWTH: u64 = 1024;
+
+/// How an attempt ended.
+enum Outcome {
+    /// Everything is explained.
+    Certified(Answer),
+    /// More bins are needed: too many are occupied.
+    Crowded,
+    /// Something is left; the answer says what.
+    Open(Answer),
+    /// The comb is blind to something that another hash sees.
+    Blind(Answer),
+    /// All is explained, but fewer stand above the noise than were asked for, and those far
+    /// above: more bins would find nothing else.
+    Short(Answer),
+}
+
+/// Runs the peeling recipe, with its retries.
+pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> {
+    let problem = &run.plan.problem;
+    let n = problem.n;
+    if problem.k() == Some(0) {
+        return nothing_asked(run);
+    }
+    let dense_cost = plan::dense(n).nanoseconds;
+    let mut first = recipe.first;
+    let mut previous = None;
+    let mut attempts = 1;
+    let mut sigmas = recipe.sigmas;
+    let known_k = problem.k().is_some();
+    let planned = match recipe.first {
+        First::Comb { bins } => bins as u64,
+        First::Window { buckets } => buckets as u64,
+    };
+    let mut tries = 0;
+    let mut first_read = 0;
+    let wide = (8 * problem.k().unwrap_or(64)).max(256).next_power_of_two() as usize;
+    loop {
+        let mut engine = Engine::new(run, sigmas, tries + 1);
+        let outcome = match first {
+            First::Comb { bins } => engine.comb_attempt(bins, previous.take(), &recipe.ladder)?,
+            First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
+        };
+        let comb = engine.finish();
+        let blind = matches!(outcome, Outcome::Blind(_));
+        let (best, counts) = match outcome {
+            Outcome::Certified(mut answer) => {
+                if let Some(comb) = comb {
+                    comb.recycle(run);
+                }
+                answer.certificate.attempts = attempts;
+                return Ok(answer);
+            }
+            Outcome::Crowded => (None, known_k),
+            Outcome::Open(answer) => (Some(answer), known_k),
+            Outcome::Blind(answer) => (Some(answer), true),
+            Outcome::Short(answer) => {
+                if let Some(comb) = comb {
+                    comb.recycle(run);
+                }
+                return give_up(run, Some(answer), attempts);
+            }
+        };
+        // Growing is how an unknown k is found, not a failure.
+        attempts += u32::from(counts);
+        tries += 1;
+        if tries == 1 {
+            first_read = run.samples_read;
+        }
+        let next = match first {
+            First::Comb { .. } if blind => First::Window { buckets: wide },
+            First::Comb { bins } => match smooth_near(n, bins, 4 * bins as u64) {
+                Some(bins) => First::Comb { bins },
+                None => First::Window { buckets: (4 * bins).next_power_of_two() },
+            },
+            First::Window { buckets } => First::Window { buckets: 4 * buckets },
+        };
+        let (reads, bins) = match next {
+            First::Comb { bins } => (bins as f64, bins),
+            First::Window { buckets } => (window::length(BETAS[4], buckets) as f64, buckets),
+        };
+        let lines = comb.as_ref().map_or(1, |c| c.offsets.len().max(1)) as f64;
+        let cost = 2.0 * lines * reads * 30.0;
+        // Where a dense FFT is out of the question its cost is no measure; growing ends somewhere.
+        let patient = bins as u64 <= MOST_GROWTH * planned
+            && run.samples_read < (64 * first_read).max(1 << 20);
+        let bounded = run.plan.problem.fallback.allows(n) || patient;
+        let affordable = bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64;
+        if !affordable || tries >= MAX_TRIES {
+            if let Some(comb) = comb {
+                comb.recycle(run);
+            }
+            return give_up(run, best, attempts);
+        }
+        previous = match (comb, next) {
+            (Some(comb), First::Comb { .. }) => Some(comb),
+            (comb, _) => {
+                if let Some(comb) = comb {
+                    comb.recycle(run);
+                }
+                None
+            }
+        };
+        first = next;
+        sigmas = upper_quantile(run.plan.problem.failure / (4 * bins) as f64);
+    }
+}
+
+/// The samples of the first pass.
+pub(crate) fn sample_indices<'a>(
+    plan: &'a plan::Prepared,
+    recipe: &'a Peeling,
+) -> impl Iterator<Item = u64> + 'a {
+    let n = plan.problem.n;
+    let hash = |fft, kind| Hash::unmeasured(n, fft, kind);
+    let window =
+        |buckets, beta, stream| hash(plan.fft(buckets), window_kind(plan, buckets, beta, stream));
+    let first = match recipe.first {
+        First::Comb { bins } => hash(plan.fft(bins), Kind::Comb),
+        First::Window { buckets } => window(buckets, BETAS[4], 0),
+    };
+    let verify = window(recipe.verify, plan::VERIFY_BETA, VERIFY_STREAM);
+    let ladder = recipe.ladder.clone();
+    let of_first = ladder.into_iter().flat_map(move |d| first.indices(d));
+    of_first.chain(verify.indices(0))
+}
+
+/// Stream number of the verifying permutation; those of the decoding hashes count up from 1.
+pub(crate) const VERIFY_STREAM: u64 = 500;
+
+/// Stream number of the window hash of this round of stage two.
+pub(crate) fn window_stream(attempt: u32, round: usize) -> u64 {
+    1 + 20 * u64::from(attempt) + round as u64
+}
+
+/// A window hash with the permutation number `stream`.
+fn window_hash(run: &mut Run<'_>, buckets: usize, beta: f64, stream: u64) -> Hash {
+    let fft = run.plan.fft(buckets);
+    let kind = window_kind(run.plan, buckets, beta, stream);
+    Hash::new(run, fft, kind)
+}
+
+fn window_kind(plan: &plan::Prepared, buckets: usize, beta: f64, stream: u64) -> Kind {
+    let permutation = Permutation::random(plan.problem.n, plan.recipe.seed, stream);
+    Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) }
+}
+
+/// k = 0: nothing is asked; the certificate says whether there was anything.
+fn nothing_asked(run: &mut Run<'_>) -> Result<Answer, Error> {
+    let mut probe = window_hash(run, 64, plan::VERIFY_BETA, VERIFY_STREAM);
+    probe.measure(run, 0)?;
+    let power: f64 = probe.energy.iter().sum();
+    let silent = power == 0.0;
+    let certificate = Certificate {
+        verdict: if silent { Verdict::Certified } else { Verdict::Uncertified },
+        reason: (!silent)
+            .then(|| "no coefficient was asked for, but the signal is not zero".to_string()),
+        bins_tested: 64,
+        bins_unexplained: probe.energy.iter().filter(|e| **e > 0.0).count() as u64,
+        residual_energy: if silent { 0.0 } else { 1.0 },
+        noise_floor: 0.0,
+        detection_limit: 0.0,
+        failure_probability: run.plan.problem.failure,
+        attempts: 1,
+    };
+    probe.recycle(run);
+    Ok(Answer { algorithm: run.plan.recipe.algorithm, peaks: Vec::new(), certificate })
+}
+
+/// The dense FFT where it is allowed, else the best answer so far, uncertified.
+fn give_up(run: &mut Run<'_>, best: Option<Answer>, attempts: u32) -> Result<Answer, Error> {
+    let problem = &run.plan.problem;
+    let reason = match &best {
+        Some(answer) => answer.certificate.reason.clone().unwrap_or_default(),
+        None => "the spectrum is not sparse: too many bins are occupied".to_string(),
+    };
+    if problem.fallback.allows(problem.n) {
+        let mut answer = dense::run(run, Some(format!("dense FFT after: {reason}")))?;
+        answer.certificate.attempts = attempts;
+        return Ok(answer);
+    }
+    Ok(match best {
+        Some(mut answer) => {
+            answer.certificate.attempts = attempts;
+            answer
+        }
+        None => refuse(run, &reason, attempts),
+    })
+}
+
+/// An empty, uncertified answer.
+fn refuse(run: &Run<'_>, reason: &str, attempts: u32) -> Answer {
+    Answer {
+        algorithm: run.plan.recipe.algorithm,
+        peaks: Vec::new(),
+        certificate: Certificate {
+            verdict: Verdict::Uncertified,
+            reason: Some(reason.to_string()),
+            bins_tested: 0,
+            bins_unexplained: 0,
+            residual_energy: 1.0,
+            noise_floor: 0.0,
+            detection_limit: f64::INFINITY,
+            failure_probability: run.plan.problem.failure,
+            attempts,
+        },
+    }
+}

@@ -1,0 +1,648 @@
+//! The second stage: window hashes for the frequencies that share a comb bin with too many.
+//!
+//! 1. A window hash with a fresh permutation spreads the open frequencies; what is known is peeled.
+//! 2. Buckets with one or two frequencies are decoded; a frequency must lie in an open comb bin.
+//! 3. Its comb bin is fitted again with all its members, which gives leak-free values.
+//! 4. What one hash reveals is peeled from the others, until nothing more is found.
+
+use super::engine::{Engine, OWN_ROUNDING, coefficient, is_peak, most_members, window_power};
+use super::{window_hash, window_stream};
+use crate::cpu::wide::F4;
+use crate::plan;
+use crate::samples::Line;
+use crate::stages::Stage;
+use crate::stages::estimate::{Equations, MAX_FIT, View, corrections, fit};
+use crate::stages::hash::{Hash, Kind};
+use crate::stages::locate::{
+    Found, Lanes, Lattice, MAX_LINES, decode_one, decode_two, line_energy, locate_one, locate_two,
+    phasors, value_of_one, values_of_two,
+};
+use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
+use crate::stages::permute::distance;
+use crate::stages::window::{self, BETAS};
+use crate::{Complex, Error};
+
+/// Window hashes per attempt.
+const MAX_ROUNDS: usize = 10;
+/// Least distance, in turns per sample, of two frequencies that are decoded from one bucket.
+const GAP: f64 = 0.115;
+
+/// Buffers of this stage.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    active: Vec<u32>,
+    open: Vec<u32>,
+    chosen: Vec<u32>,
+    part: Vec<Coefficient>,
+    lines: Vec<Line>,
+    members: Vec<u64>,
+    rows: Vec<Complex<f64>>,
+    data: Vec<Complex<f64>>,
+    equations: Equations,
+}
+
+/// Values of the frequencies of one bin.
+struct Fit {
+    values: [Complex<f64>; MAX_FIT],
+    residual: f64,
+    apart: f64,
+}
+
+impl Engine<'_, '_> {
+    /// The lines of a comb bin less what is known in it.
+    fn rest_of<'b>(&self, comb: &'b Hash, b: usize, out: &'b mut [Line; MAX_LINES]) -> Lanes<'b> {
+        for (to, from) in out.iter_mut().zip(comb.measured_lanes_of(b).lines()) {
+            *to = *from;
+        }
+        let lines = &mut out[..comb.offsets.len()];
+        for i in self.known.members(b) {
+            peel_bin(lines, &comb.offsets, self.unity, &self.known[i]);
+        }
+        Lanes::new(lines, &comb.offsets)
+    }
+
+    /// Recomputes what is left in a comb bin.
+    fn refresh_bin(&mut self, b: usize) {
+        let Some(mut comb) = self.comb.take() else { return };
+        let mut lines = [Line::ZERO; MAX_LINES];
+        comb.energy[b] = self.rest_of(&comb, b, &mut lines).lines().map(line_energy).sum();
+        self.comb = Some(comb);
+    }
+
+    /// Adds amplitude at f: peels it from every hash.
+    fn add(&mut self, f: u64, a: Complex<f64>) {
+        let c = coefficient(self.unity, Found { f, value: a });
+        match self.known.find(f) {
+            Some(i) => self.known[i].a += a,
+            None => _ = self.known.push(c),
+        }
+        for hash in &mut self.windows {
+            peel_one(hash, self.unity, &c);
+        }
+        if let Some(comb) = &self.comb {
+            self.refresh_bin((f % comb.buckets as u64) as usize);
+        }
+    }
+
+    /// Whether some hash denies a at f: the bin that should hold it holds nothing.
+    fn contradicted(&self, f: u64, a: Complex<f64>) -> bool {
+        self.comb.iter().chain(&self.windows).any(|hash| {
+            let (b, gain) = hash.reach(f).best();
+            let limit = self.limit(hash, hash.lanes());
+            hash.energy[b] <= limit && hash.lanes() as f64 * (a * gain).norm_sqr() > 4.0 * limit
+        })
+    }
+
+    /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
+    pub(super) fn resolve(&mut self) -> Result<(), Error> {
+        if !self.known.linked() {
+            self.known.link(self.comb.as_ref().map(|c| c.buckets));
+        }
+        let mut stalled = 0u32;
+        for round in 0..MAX_ROUNDS {
+            let mut open = self.open_bins();
+            if open > 0 && !self.windows.is_empty() {
+                // What is left may be the error of values that share their bins.
+                self.polish();
+                self.exchange();
+                open = self.open_bins();
+            }
+            // Four hashes without a find: something known is wrong, or the noise hides the rest.
+            if open == 0 || stalled >= 4 {
+                return Ok(());
+            }
+            let left = match self.run.plan.problem.k() {
+                Some(k) => (3 * open as u64).max(k.saturating_sub(self.known.len() as u64)),
+                None => 3 * open as u64,
+            };
+            let wanted = (8u64 << (round / 2)).saturating_mul(left << (2 * stalled));
+            let weakest = self.weakest_open().max(f64::MIN_POSITIVE);
+            let quiet = (100.0 * self.noise / weakest) as u64;
+            let quiet = quiet.min(self.most_buckets());
+            // Not so few that peeling what is known would fill every bucket many times over.
+            let roomy = self.known.len() as u64 / 16;
+            let buckets =
+                wanted.max(quiet).max(roomy).clamp(32, 1 << 26).next_power_of_two() as usize;
+            let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
+            let beta = if self.noisy {
+                window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())
+            } else {
+                BETAS[4]
+            };
+            let reads = window::length(beta, buckets) as f64;
+            if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense(self.n).nanoseconds {
+                return Ok(());
+            }
+            let stream = window_stream(self.attempt, round);
+            let mut hash = window_hash(self.run, buckets, beta, stream);
+            hash.measure(self.run, 0)?;
+            if self.sees_more(&hash) {
+                hash.recycle(self.run);
+                self.blind = true;
+                return Ok(());
+            }
+            hash.begin_peeling();
+            self.peel_all(&mut hash);
+            let mut active = std::mem::take(&mut self.scratch.active);
+            self.active(&hash, &mut active);
+            active.retain(|&b| is_peak(&hash, b as usize));
+            let unit = self.residue_gap();
+            let lines = hash.offsets.len();
+            let least = self.least;
+            if self.climb(&mut hash, unit, &active)? && hash.offsets.len() > lines {
+                hash.begin_peeling();
+                self.peel_all(&mut hash);
+            }
+            self.scratch.active = active;
+            self.least = least.min(self.least);
+            self.windows.push(hash);
+            self.run.clock.lap(Stage::Peel);
+            let before = self.known.len();
+            self.exchange();
+            stalled = if self.known.len() == before { stalled + 1 } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Whether a window hash holds far more power than the comb: an impulse train that the comb
+    /// steps over, for example.
+    fn sees_more(&self, hash: &Hash) -> bool {
+        self.comb.is_some() && window_power(hash) > 100.0 * self.power
+    }
+
+    /// Least distance between open residues of the comb: what a ladder has to tell apart.
+    fn residue_gap(&self) -> u64 {
+        let Some(comb) = &self.comb else { return 1 };
+        let mut open = self.open(comb);
+        let Some(first) = open.next() else { return 1 };
+        let (mut last, mut gap) = (first, comb.buckets);
+        for b in open {
+            gap = gap.min(b - last);
+            last = b;
+        }
+        gap.min(first + comb.buckets - last) as u64
+    }
+
+    /// Peels every known coefficient from one hash.
+    pub(super) fn peel_all(&mut self, hash: &mut Hash) {
+        peel_all(hash, self.unity, &self.known);
+        hash.sum_energies();
+    }
+
+    /// Number of bins that are not explained: those of the comb, or of the last window.
+    fn open_bins(&self) -> usize {
+        match self.comb.as_ref().or(self.windows.last()) {
+            Some(hash) => self.unexplained(hash),
+            None => 0,
+        }
+    }
+
+    /// Number of bins of a hash that hold more than what is known explains.
+    pub(super) fn unexplained(&self, hash: &Hash) -> usize {
+        match hash.kind {
+            Kind::Comb => self.open(hash).filter(|&b| hash.energy[b] > self.slack(hash, b)).count(),
+            Kind::Window { .. } => self.open(hash).count(),
+        }
+    }
+
+    /// The bins of a hash that hold more than noise and the rounding of what was taken out: of a
+    /// comb, among the suspects.
+    fn open<'h>(&'h self, hash: &'h Hash) -> impl Iterator<Item = usize> + use<'h> {
+        let limit = self.limit(hash, hash.lanes());
+        let (some, all) = match hash.kind {
+            Kind::Comb => (&self.suspects[..], 0..0),
+            Kind::Window { .. } => (&[][..], 0..hash.buckets),
+        };
+        some.iter().map(|&b| b as usize).chain(all).filter(move |&b| {
+            hash.energy[b] > limit
+                && hash.energy[b] > limit + 4.0 * OWN_ROUNDING * hash.measured_energy(b)
+        })
+    }
+
+    /// What a comb bin may hold beyond its limit: a bin with as many known frequencies as lanes
+    /// cannot be fitted by itself, so its values are those of the windows, with their errors.
+    fn slack(&self, comb: &Hash, b: usize) -> f64 {
+        let members = self.known.members(b).count();
+        if !self.overfull(b) {
+            return 0.0;
+        }
+        let best = self.windows.iter().map(|w| self.floor(w)).fold(f64::INFINITY, f64::min);
+        self.limit(comb, comb.lanes()) + 50.0 * (members * comb.lanes()) as f64 * best
+    }
+
+    /// Least |a|² among the unexplained bins and the known coefficients.
+    fn weakest_open(&self) -> f64 {
+        let least = self.negligible();
+        let known = self.known.iter().map(|c| c.a.norm_sqr()).filter(|a| *a > least);
+        let known = known.fold(f64::INFINITY, f64::min);
+        // The frequencies of an open bin may cancel, so its energy tells little; those already
+        // known tell more, once there are some.
+        if self.known.len() >= 8 {
+            return known;
+        }
+        let Some(hash) = self.comb.as_ref().or(self.windows.first()) else { return 0.0 };
+        let limit = self.limit(hash, hash.lanes());
+        let comb = matches!(hash.kind, Kind::Comb);
+        let open = (0..hash.buckets).filter(|&b| comb || is_peak(hash, b));
+        let open = open.map(|b| hash.energy[b]).filter(|e| *e > limit);
+        let open = open.fold(f64::INFINITY, |m, e| m.min(e / hash.lanes() as f64));
+        known.min(0.25 * open)
+    }
+
+    /// Most buckets that noise may ask of a later hash: more would tell more than the first did.
+    pub(super) fn most_buckets(&self) -> u64 {
+        self.comb.as_ref().or(self.windows.first()).map_or(0, |h| 4 * h.buckets as u64)
+    }
+
+    /// |a|² of coefficients that corrections have brought down to the floor.
+    pub(super) fn negligible(&self) -> f64 {
+        match self.comb.as_ref().or(self.windows.first()) {
+            Some(hash) => 0.25 * self.limit(hash, hash.lanes()) / hash.lanes() as f64,
+            None => 0.0,
+        }
+    }
+
+    /// Decodes bins of all hashes against each other until nothing more is found.
+    pub(super) fn exchange(&mut self) {
+        for _ in 0..200 {
+            let mut progress = false;
+            for w in 0..self.windows.len() {
+                progress |= self.decode_window(w);
+            }
+            progress |= self.decode_open_comb();
+            if !progress {
+                break;
+            }
+        }
+        self.run.clock.lap(Stage::Locate);
+    }
+
+    /// Joint least squares, over all hashes, of the amplitudes that no comb bin settles: those of
+    /// bins with more members than lanes, and in noise those of bins with nearly parallel phasors.
+    /// Without a comb, of all.
+    pub(super) fn polish(&mut self) {
+        let mut chosen = std::mem::take(&mut self.scratch.chosen);
+        chosen.clear();
+        match &self.comb {
+            None => chosen.extend(0..self.known.len() as u32),
+            Some(_) => {
+                for &b in self.loose.iter().chain(&self.suspects) {
+                    if self.loose.contains(&b) || self.overfull(b as usize) {
+                        chosen.extend(self.known.members(b as usize).map(|i| i as u32));
+                    }
+                }
+                chosen.sort_unstable();
+                chosen.dedup();
+            }
+        }
+        if !chosen.is_empty() && !self.windows.is_empty() {
+            self.improve(&chosen);
+        }
+        self.scratch.chosen = chosen;
+        self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Whether the windows hold so much of what was read that the values should use them.
+    pub(super) fn worth_averaging(&self) -> bool {
+        let information = |h: &Hash| h.lanes() as f64 / self.floor(h).max(f64::MIN_POSITIVE);
+        let windows: f64 = self.windows.iter().map(information).sum();
+        self.noisy && self.comb.as_ref().is_some_and(|comb| windows > 0.7 * information(comb))
+    }
+
+    /// Joint least squares of all amplitudes over all hashes.
+    pub(super) fn average(&mut self) {
+        let mut chosen = std::mem::take(&mut self.scratch.chosen);
+        chosen.clear();
+        chosen.extend(0..self.known.len() as u32);
+        self.improve(&chosen);
+        self.scratch.chosen = chosen;
+        self.run.clock.lap(Stage::Estimate);
+    }
+
+    fn improve(&mut self, chosen: &[u32]) {
+        // Noise limits the values long before rounding does; without it, what the first solution
+        // leaves is solved for again.
+        let loud = self.noise > 1e-8 * self.power;
+        let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-28) };
+        let all = chosen.len() == self.known.len();
+        for _ in 0..passes {
+            let mut part = std::mem::take(&mut self.scratch.part);
+            part.clear();
+            part.extend(chosen.iter().map(|&i| self.known[i as usize]));
+            let mut lines = std::mem::take(&mut self.scratch.lines);
+            lines.clear();
+            // Without noise the comb adds nothing: bins with more members than lanes fit anything.
+            let comb = self.comb.as_ref().filter(|_| self.noisy);
+            if let Some(comb) = comb {
+                for c in &part {
+                    let mut rest = [Line::ZERO; MAX_LINES];
+                    let b = (c.f % comb.buckets as u64) as usize;
+                    lines.extend(self.rest_of(comb, b, &mut rest).lines());
+                }
+            }
+            let best = comb.into_iter().chain(&self.windows).map(|h| self.floor(h));
+            let best = best.fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);
+            let view = |hash| View {
+                hash,
+                weight: best / self.floor(hash).max(f64::MIN_POSITIVE),
+                lines: &lines,
+            };
+            let views: Vec<View<'_>> = comb.into_iter().chain(&self.windows).map(view).collect();
+            let mut equations = std::mem::take(&mut self.scratch.equations);
+            corrections(&part, &views, self.unity, goal, &mut equations);
+            drop(views);
+            for (&i, change) in chosen.iter().zip(&equations.change) {
+                let c = &mut self.known[i as usize];
+                c.a += change;
+                let change = Coefficient { a: *change, ..*c };
+                if !all {
+                    for hash in &mut self.windows {
+                        peel_one(hash, self.unity, &change);
+                    }
+                }
+            }
+            if all {
+                // Peeling accumulates rounding; the measurements have none.
+                let mut windows = std::mem::take(&mut self.windows);
+                for hash in &mut windows {
+                    hash.begin_peeling();
+                    self.peel_all(hash);
+                }
+                self.windows = windows;
+            }
+            self.scratch.equations = equations;
+            self.scratch.part = part;
+            self.scratch.lines = lines;
+        }
+        if let Some(comb) = &self.comb {
+            let size = comb.buckets as u64;
+            for &i in chosen {
+                self.refresh_bin((self.known[i as usize].f % size) as usize);
+            }
+        }
+    }
+
+    /// One pass over the active buckets of a window hash, strongest first.
+    fn decode_window(&mut self, w: usize) -> bool {
+        let mut active = std::mem::take(&mut self.scratch.active);
+        self.active(&self.windows[w], &mut active);
+        let hash = &self.windows[w];
+        active.retain(|&b| is_peak(hash, b as usize));
+        let energy = |b: u32| hash.energy[b as usize];
+        active.sort_unstable_by(|&a, &b| energy(b).total_cmp(&energy(a)));
+        let mut progress = false;
+        for &b in &active {
+            let hash = &self.windows[w];
+            // Earlier finds of this pass may have emptied the bucket.
+            if hash.energy[b as usize] <= self.limit(hash, hash.lanes()) {
+                continue;
+            }
+            let found = self.decode_bucket(w, b as usize);
+            for s in found.into_iter().flatten() {
+                if !self.contradicted(s.f, s.value) {
+                    self.add(s.f, s.value);
+                    progress = true;
+                    self.settle(s.f);
+                }
+            }
+        }
+        self.scratch.active = active;
+        progress
+    }
+
+    /// One or two frequencies of a window bucket, as amplitudes.
+    fn decode_bucket(&self, w: usize, b: usize) -> [Option<Found>; 2] {
+        let hash = &self.windows[w];
+        let lanes = hash.lanes_of(b);
+        let energy = hash.energy[b];
+        let own = 1e-24 * energy;
+        if let Some(f) = self.snap(locate_one(lanes))
+            && let Some(amplitude) = self.amplitude(hash, f, b)
+        {
+            let (value, residual) = value_of_one(self.unity, lanes, f);
+            if residual <= self.limit(hash, lanes.count() - 1) + own {
+                return [Some(Found { f, value: value * amplitude }), None];
+            }
+        }
+        let Some(t) = locate_two(lanes) else { return [None; 2] };
+        if (t[0] - t[1] - (t[0] - t[1]).round()).abs() < GAP {
+            return [None; 2];
+        }
+        let (Some(f), Some(g)) = (self.snap(t[0]), self.snap(t[1])) else { return [None; 2] };
+        let (Some(gain_f), Some(gain_g)) = (self.amplitude(hash, f, b), self.amplitude(hash, g, b))
+        else {
+            return [None; 2];
+        };
+        match values_of_two(self.unity, lanes, [f, g]) {
+            Some(p) if p.residual <= self.limit(hash, lanes.count() - 2) + own => [
+                Some(Found { f, value: p.values[0] * gain_f }),
+                Some(Found { f: g, value: p.values[1] * gain_g }),
+            ],
+            _ => [None; 2],
+        }
+    }
+
+    /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
+    fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
+        let Kind::Window { permutation, kaiser } = &hash.kind else { return None };
+        let away = distance(permutation.position(f, hash.buckets), b as f64, hash.buckets);
+        (away.abs() < 0.8).then(|| 1.0 / kaiser.response::<false>(F4::splat(away)).0[0])
+    }
+
+    /// The frequency nearest to t that an open comb bin allows.
+    fn snap(&self, t: f64) -> Option<u64> {
+        let Some(comb) = &self.comb else { return Some(Lattice::all(self.n).snap(t).0) };
+        let limit = self.limit(comb, comb.lanes());
+        let size = comb.buckets as u64;
+        if !self.noisy {
+            let (f, _) = Lattice::all(self.n).snap(t);
+            return (comb.energy[(f % size) as usize] > limit).then_some(f);
+        }
+        // With noise, the ladder was only built to tell the open residues apart.
+        let near = self
+            .open(comb)
+            .map(|b| Lattice { n: self.n, modulus: size, residue: b as u64 }.snap(t));
+        near.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f)
+    }
+
+    /// Least-squares values of these frequencies in one bin.
+    fn fit_bin(&mut self, lanes: Lanes<'_>, f: &[u64]) -> Option<Fit> {
+        let m = lanes.count();
+        let mut values = [Complex::ZERO; MAX_FIT];
+        let (residual, apart) = match *f {
+            [f] => {
+                let (value, residual) = value_of_one(self.unity, lanes, f);
+                values[0] = value;
+                (residual, 1.0)
+            }
+            [f, g] => {
+                let pair = values_of_two(self.unity, lanes, [f, g])?;
+                values[..2].copy_from_slice(&pair.values);
+                (pair.residual, pair.apart)
+            }
+            _ if f.is_empty() || f.len() > most_members(m) => return None,
+            _ => {
+                let Scratch { rows, data, .. } = &mut self.scratch;
+                rows.clear();
+                for &f in f {
+                    phasors(self.unity, f, lanes.offsets, rows);
+                }
+                lanes.flat(data);
+                fit(rows, data, &mut values[..f.len()])?
+            }
+        };
+        Some(Fit { values, residual, apart })
+    }
+
+    /// Fits the members of a comb bin, or all but one, to what was measured; `None` where that does
+    /// not explain the bin. The members fitted are left in the scratch.
+    fn refit(&mut self, b: usize, except: Option<u64>) -> Option<Fit> {
+        let comb = self.comb.take()?;
+        let mut members = std::mem::take(&mut self.scratch.members);
+        members.clear();
+        members
+            .extend(self.known.members(b).map(|i| self.known[i].f).filter(|&f| Some(f) != except));
+        let lanes = comb.measured_lanes_of(b);
+        let fitted = self.fit_bin(lanes, &members);
+        let own = OWN_ROUNDING * lanes.energy();
+        let dof = lanes.count().saturating_sub(members.len()).max(1);
+        let fitted = fitted.filter(|fit| fit.residual <= self.limit(&comb, dof) + own);
+        self.scratch.members = members;
+        self.comb = Some(comb);
+        fitted
+    }
+
+    /// Gives the members in the scratch the values of their fit, in every hash.
+    fn adopt(&mut self, b: usize, fit: &Fit) {
+        for (&f, v) in self.scratch.members.iter().zip(fit.values) {
+            if let Some(i) = self.known.find(f) {
+                let change = Coefficient { a: v - self.known[i].a, ..self.known[i] };
+                self.known[i].a = v;
+                for hash in &mut self.windows {
+                    peel_one(hash, self.unity, &change);
+                }
+            }
+        }
+        if let Some(comb) = &mut self.comb {
+            comb.energy[b] = fit.residual;
+        }
+    }
+
+    /// Refits the comb bin of f with all its known frequencies; exact values replace those of the
+    /// window where the bin is then explained.
+    fn settle(&mut self, f: u64) {
+        let Some(comb) = &self.comb else { return };
+        let b = (f % comb.buckets as u64) as usize;
+        if let Some(fit) = self.refit(b, None) {
+            self.adopt(b, &fit);
+            self.note_loose(b, fit.apart);
+        }
+    }
+
+    /// Takes f out of its comb bin if the other members explain the bin without it.
+    pub(super) fn drop_member(&mut self, b: usize, f: u64) -> bool {
+        let Some(fit) = self.refit(b, Some(f)) else { return false };
+        self.adopt(b, &fit);
+        if let Some(i) = self.known.find(f) {
+            let rest = Coefficient { a: -self.known[i].a, ..self.known[i] };
+            for hash in &mut self.windows {
+                peel_one(hash, self.unity, &rest);
+            }
+        }
+        self.known.retain(|c| c.f != f);
+        true
+    }
+
+    /// Whether a comb bin has so many members that it cannot be fitted by itself.
+    pub(super) fn overfull(&self, b: usize) -> bool {
+        let most = self.comb.as_ref().map_or(0, |comb| most_members(comb.lanes()));
+        self.known.members(b).count() > most
+    }
+
+    /// Measures one more line of the comb, next to the first, so that overfull bins can be fitted.
+    pub(super) fn widen(&mut self) -> Result<(), Error> {
+        let Some(mut comb) = self.comb.take() else { return Ok(()) };
+        let next = comb.offsets.iter().max().map_or(0, |d| d + 4);
+        let measured = match comb.offsets.len() < MAX_LINES {
+            true => comb.measure(self.run, next),
+            false => Ok(()),
+        };
+        let size = comb.buckets as u64;
+        self.comb = Some(comb);
+        measured?;
+        for i in 0..self.known.len() {
+            self.refresh_bin((self.known[i].f % size) as usize);
+        }
+        for i in 0..self.suspects.len() {
+            let b = self.suspects[i] as usize;
+            if let Some(fit) = self.refit(b, None) {
+                self.adopt(b, &fit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes what is left in open comb bins of which something is known.
+    fn decode_open_comb(&mut self) -> bool {
+        let Some(comb) = &self.comb else { return false };
+        let mut open = std::mem::take(&mut self.scratch.open);
+        open.clear();
+        open.extend(self.open(comb).map(|b| b as u32));
+        let mut progress = false;
+        for &b in &open {
+            if let Some(found) = self.decode_open_bin(b as usize) {
+                for &f in found.iter().flatten() {
+                    self.add(f, Complex::ZERO);
+                }
+                if let Some(f) = found[0] {
+                    self.settle(f);
+                    progress = true;
+                }
+            }
+        }
+        self.scratch.open = open;
+        progress
+    }
+
+    /// One or two more frequencies that explain an open comb bin together with its members.
+    fn decode_open_bin(&mut self, b: usize) -> Option<[Option<u64>; 2]> {
+        let known = self.known.members(b).count();
+        if known == 0 {
+            return None;
+        }
+        let comb = self.comb.take()?;
+        // The residual carries the error of the window's values: decode first, then judge by a
+        // joint fit of the measured bin.
+        let mut lines = [Line::ZERO; MAX_LINES];
+        let rest = self.rest_of(&comb, b, &mut lines);
+        let lattice = Lattice { n: self.n, modulus: comb.buckets as u64, residue: b as u64 };
+        let (one, _) = decode_one(self.unity, rest, lattice);
+        let two = decode_two(self.unity, rest, lattice, 0.0).map(|(f, _)| f.map(Some));
+        let mut members = std::mem::take(&mut self.scratch.members);
+        members.clear();
+        members.extend(self.known.members(b).map(|i| self.known[i].f));
+        let lanes = comb.measured_lanes_of(b);
+        let own = OWN_ROUNDING * lanes.energy();
+        let mut found = None;
+        for extra in [Some([Some(one.f), None]), two].into_iter().flatten() {
+            members.truncate(known);
+            members.extend(extra.iter().flatten().filter(|f| self.known.find(**f).is_none()));
+            let fresh = members.len() - known;
+            if fresh == 0 {
+                continue;
+            }
+            let Some(fit) = self.fit_bin(lanes, &members) else { continue };
+            let limit = self.limit(&comb, lanes.count() - members.len()) + own;
+            // The comb is out of its place here, so only the windows may object.
+            let objected =
+                (known..members.len()).any(|i| self.contradicted(members[i], fit.values[i]));
+            if fit.residual <= limit && !objected {
+                found = Some([members.get(known).copied(), members.get(known + 1).copied()]);
+                break;
+            }
+        }
+        self.scratch.members = members;
+        self.comb = Some(comb);
+        found
+    }
+}
