@@ -77,8 +77,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     let suite = tee(&mut suite);
     // Without a GPU these say that they skip; SPARSEFFT_REQUIRE_CUDA=1 makes that a failure.
     let mut gpu = cargo();
-    gpu.args(["test", "-p", "sparsefft", "--features", "cuda", "--test", "dense_cuda"]);
-    let gpu = tee(gpu.args(["--", "--nocapture"]));
+    gpu.args(["test", "-p", "sparsefft", "--features", "cuda", "--lib"]);
+    gpu.args(["--test", "dense_cuda", "--test", "sparse_cuda"]);
+    let gpu = tee(gpu.args(["--", "--nocapture", "cuda"]));
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
     let suites = [("the test suite", suite), ("GPU tests", gpu), ("documentation tests", doc)];
     for (name, outcome) in suites {
