@@ -143,8 +143,18 @@ fn signals_may_live_anywhere() {
         assert_eq!(other.report().place, Place::Gpu);
     }
     // A source that fails says so, and one that nobody could hold in memory works.
-    let failing = from_fn(n, |_| Complex::new(f64::NAN, 0.0));
+    let failing = from_fn(n, |i| Ok(vec![Complex::new(f64::NAN, 0.0); i.len()]));
     assert!(matches!(plan.transform_samples(&failing), Err(Error::NonFinite { .. })));
+    let (huge, f) = (1u64 << 40, 123_456_789_012u128);
+    let tone = |t: &u64| {
+        let turns = (f * u128::from(*t) % u128::from(huge)) as f64 / huge as f64;
+        Complex::cis(std::f64::consts::TAU * turns)
+    };
+    let source = from_fn(huge, |i| Ok(i.iter().map(tone).collect()));
+    let far = CudaPlan::new(&device, asked(huge, 1, Noise::Exact, Algorithm::Exact)).unwrap();
+    let got = far.transform_samples(&source).unwrap();
+    assert!(got.certificate().is_certified());
+    assert_eq!(got.peaks().iter().map(|p| p.index).collect::<Vec<_>>(), [f as u64]);
     // f32.
     let narrow: Vec<Complex<f32>> =
         host.iter().map(|v| Complex::new(v.re as f32, v.im as f32)).collect();

@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
     let plan = args.search.plan(recording.len())?;
     detail(&format!("{}\n{plan}", recording.description));
-    let spectrum = spin("transforming", || plan.transform(&recording))?;
+    let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let view = View {
         spectrum: &spectrum,
         rate: recording.rate,

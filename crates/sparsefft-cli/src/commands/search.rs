@@ -1,5 +1,6 @@
 //! The options that say what to look for, shared by every command that transforms.
 
+use super::device::Target;
 use crate::Exit;
 use crate::units;
 use anyhow::{Result, bail};
@@ -32,6 +33,10 @@ pub struct Search {
     /// Never read the whole signal, even if nothing else gives a certified answer
     #[arg(long)]
     pub no_dense: bool,
+
+    /// Where to compute: auto, cpu, cuda or cuda:NUMBER (a GPU; nothing else is used then)
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub device: Target,
 }
 
 fn decibels(text: &str) -> Result<f64, String> {
