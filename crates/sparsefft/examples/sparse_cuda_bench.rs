@@ -1,8 +1,8 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [stages]`: VARIANTS is a folder of kernels compiled
-//! otherwise, named `tTHREADS_cBLOCKS….cubin`; without words, `check` and `time` run. Signals are
-//! made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [accuracy]`: VARIANTS is a folder of
+//! kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; without words, `check` and `time`
+//! run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
@@ -333,6 +333,107 @@ fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// cuFFT followed by the k largest on the device, wall clock with the answer on the host.
+fn dense_and_top(device: &Device, data: &mut Buffer<f64>, k: usize) -> Result<f64, Failure> {
+    let plan = CudaFft::<f64>::new(device, data.len() as u64)?;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        plan.top_k(data, k)?;
+        times.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(times))
+}
+
+/// The tables of the documentation: time over n and over k, beside cuFFT.
+fn tables(device: &Device) -> Result<(), Failure> {
+    let cufft = Cufft::open();
+    let rows = (18..=28).flat_map(|l| [(l, 50usize, 0.0), (l, 1000, 0.0)]);
+    let over_k = [16usize, 200, 4000, 10_000, 43_000].map(|k| (27u32, k, 0.0));
+    let noisy = [(20u32, 50usize, 0.1), (22, 50, 0.1), (24, 50, 0.1), (27, 50, 0.1)];
+    println!("n | k | noise | events us | wall us | error | cuFFT us | top k us | cuFFT/events");
+    for (log_n, k, sigma) in
+        rows.chain(over_k).chain(noisy).chain([(24, 1000, 0.1), (27, 1000, 0.1)])
+    {
+        let n = 1u64 << log_n;
+        if 32 * k as u64 > n {
+            continue;
+        }
+        let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 5)?;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
+        let answer = plan.transform(&data.signal())?;
+        let (error, place) = (worst(&truths[0], &answer), answer.report().place);
+        let [events, _, wall] = time(device, &plan, &[data.signal()])?;
+        let peer = match cufft {
+            Some(cufft) => cufft_time(device, cufft, &mut data)?,
+            None => f64::NAN,
+        };
+        let top = dense_and_top(device, &mut data, k)?;
+        println!(
+            "2^{log_n} | {k} | {sigma} | {events:.1} | {wall:.1} | {error:.1e} | {peer:.1} | {top:.0} | {:.1} | {place}",
+            peer / events
+        );
+    }
+    println!("voting, with samples gathered by the device and the rest on the CPU");
+    for (log_n, k) in [(20u32, 50usize), (22, 50), (24, 1000), (27, 1000)] {
+        let n = 1u64 << log_n;
+        let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
+        for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
+            let problem =
+                Problem::new(n).sparsity(k as u64).noise(Noise::Snr(20.0)).algorithm(algorithm);
+            let plan = CudaPlan::new(device, problem)?;
+            plan.transform(&data.signal())?;
+            let begin = Instant::now();
+            let answer = plan.transform(&data.signal())?;
+            println!(
+                "2^{log_n} | {k} | {algorithm} | wall {:.0} us | error {:.1e} | {}",
+                begin.elapsed().as_secs_f64() * 1e6,
+                worst(&truths[0], &answer),
+                answer.report().place
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A thousand signals per point: what is missed, what is wrong, what is not on the device.
+fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+    println!("n | k | noise | signals | wrong | certified | on the device | worst error");
+    for (log_n, k, sigma) in [
+        (14u32, 20usize, 0.0),
+        (16, 50, 0.0),
+        (18, 50, 0.0),
+        (20, 50, 0.0),
+        (18, 1000, 0.0),
+        (20, 1000, 0.0),
+        (18, 50, 0.1),
+        (18, 300, 0.1),
+    ] {
+        let n = 1u64 << log_n;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
+        let (mut wrong, mut certified, mut there, mut most, mut all) = (0, 0, 0, 0.0f64, 0);
+        for seed in 0..10 {
+            let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
+            for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
+                let answer = answer?;
+                let error = worst(truth, &answer);
+                all += 1;
+                wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
+                certified += u32::from(answer.certificate().is_certified());
+                there += u32::from(answer.report().place == Place::Gpu);
+                most = most.max(error);
+            }
+        }
+        *failures += wrong;
+        println!(
+            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e}"
+        );
+    }
+    Ok(())
+}
+
 /// Where the time of one transform goes: clock cycles of work and of waiting, barrier by barrier.
 fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
     plan.transform(&signal)?;
@@ -350,7 +451,7 @@ fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
-    let both = !has("check") && !has("time");
+    let both = !["check", "time", "tables", "accuracy"].into_iter().any(has);
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
@@ -365,6 +466,12 @@ fn main() -> Result<(), Failure> {
     }
     if both || has("time") {
         benchmark(&device, &found)?;
+    }
+    if has("tables") {
+        tables(&device)?;
+    }
+    if has("accuracy") {
+        accuracy(&device, &mut failures)?;
     }
     println!("all took {:.1} s", begin.elapsed().as_secs_f64());
     if failures > 0 {

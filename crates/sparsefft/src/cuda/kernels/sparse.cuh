@@ -1414,6 +1414,12 @@ template <class Group> struct Engine {
         return true;
     }
 
+    __device__ static void order(u64& a, u64& b) {
+        u64 low = a < b ? a : b, high = a < b ? b : a;
+        a = low;
+        b = high;
+    }
+
     // settle for three frequencies of a one-line comb, one to three of which a window has shown.
     // Other bins are left to the general one, with their proposals.
     FAR_MEMBER void settle_first() {
@@ -1447,7 +1453,11 @@ template <class Group> struct Engine {
                     f[2] = snap_comb(single(r), slot.bin, away);
                 }
             }
-            if (f[0] == f[1] || f[0] == f[2] || f[1] == f[2]) continue;
+            // Proposals come in any order; the fit in this one, so that every run gives the same.
+            order(f[0], f[1]);
+            order(f[1], f[2]);
+            order(f[0], f[1]);
+            if (f[0] == f[1] || f[1] == f[2]) continue;
             if (!fit_few<3>(l, f, v, left)) continue;
             if (left > floor_of(c) * args().threshold[1] + OWN_ROUNDING * energy) continue;
             u32 at = g.add(&count().changes, 3u), to = g.add(&count().known, 3u);
@@ -1564,6 +1574,17 @@ template <class Group> struct Engine {
         u64 f[MOST];
         Z values[MOST];
         for (u32 i = 0; i < had; i++) f[i] = slot.f[i];
+        // Proposals come in any order; sorted, every run gives the same.
+        for (u32 i = 1; i < fresh; i++) {
+            for (u32 j = i; j > 0 && slot.new_f[j] < slot.new_f[j - 1]; j--) {
+                u64 t = slot.new_f[j];
+                Z v = slot.new_a[j];
+                slot.new_f[j] = slot.new_f[j - 1];
+                slot.new_a[j] = slot.new_a[j - 1];
+                slot.new_f[j - 1] = t;
+                slot.new_a[j - 1] = v;
+            }
+        }
         for (u32 i = 0; i < fresh; i++) {
             bool new_one = true;
             for (u32 j = 0; j < m; j++) new_one &= f[j] != slot.new_f[i];
