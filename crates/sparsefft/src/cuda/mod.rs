@@ -16,8 +16,9 @@
 //! Only the driver is needed (version 550 or newer): the kernels are `.cu` files compiled to PTX
 //! ahead of time by `cargo xtask kernels` and embedded; the driver compiles them for its GPU
 //! (compute capability 7.0 and up) at their first use and keeps the result on disk. Work is
-//! enqueued on one stream per [`Device`]; [`Buffer::download`] waits for it. Nothing falls back to
-//! the CPU: without a GPU, [`Device::new`] says why.
+//! enqueued on one stream per [`Device`]; [`Buffer::download`] waits for it. Without a GPU,
+//! [`Device::new`] says why. [`CudaPlan`] is the sparse transform: what its kernels cannot explain
+//! goes on in the engine of the CPU, and the report says so.
 
 mod dense;
 mod level;
