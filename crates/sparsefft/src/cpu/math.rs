@@ -43,10 +43,10 @@ const ATAN: [f64; 11] = [
 ];
 
 #[inline(always)] // part of vectorised loops
-fn horner<const FMA: bool, const N: usize>(c: &[f64; N], u: F4) -> F4 {
+fn horner<const FMA: bool, const N: usize>(c: &[f64; N], u: F4<FMA>) -> F4<FMA> {
     let mut p = F4::splat(c[0]);
     for &a in &c[1..] {
-        p = p.mul_add::<FMA>(u, F4::splat(a));
+        p = p.mul_add(u, F4::splat(a));
     }
     p
 }
@@ -54,9 +54,9 @@ fn horner<const FMA: bool, const N: usize>(c: &[f64; N], u: F4) -> F4 {
 /// (cos 2πx, sin 2πx), four at a time. Exact to about 2e-16 for |x| up to 2^20; callers reduce
 /// larger phases exactly, in integers.
 #[inline(always)] // part of vectorised loops
-pub(crate) fn cis_turns4<const FMA: bool>(x: F4) -> (F4, F4) {
+pub(crate) fn cis_turns4<const FMA: bool>(x: F4<FMA>) -> (F4<FMA>, F4<FMA>) {
     let quarter = (F4::splat(4.0) * x).round();
-    let r = quarter.mul_add::<FMA>(F4::splat(-0.25), x);
+    let r = quarter.mul_add(F4::splat(-0.25), x);
     let u = r * r;
     let s = r * horner::<FMA, 7>(&SIN, u);
     let c = horner::<FMA, 8>(&COS, u);
@@ -72,7 +72,7 @@ pub(crate) fn cis_turns4<const FMA: bool>(x: F4) -> (F4, F4) {
 
 /// atan2(y, x)/2π in [-1/2, 1/2], four at a time. Zero for x = y = 0.
 #[inline(always)] // part of vectorised loops
-pub(crate) fn atan2_turns4<const FMA: bool>(y: F4, x: F4) -> F4 {
+pub(crate) fn atan2_turns4<const FMA: bool>(y: F4<FMA>, x: F4<FMA>) -> F4<FMA> {
     const TAN_EIGHTH: f64 = 0.414_213_562_373_095_05;
     let (ax, ay) = (x.abs(), y.abs());
     let steep = ax.below(ay);

@@ -1,19 +1,14 @@
 //! What the processor does best: branch-free mathematics and the one place where its width is
 //! chosen.
 //!
-//! Kernels are written once, as `#[inline(always)]` functions over small arrays with a constant
-//! `FMA` that says whether fused multiply-add is an instruction. [`dispatch!`] compiles each for
-//! the baseline and for AVX2+FMA and picks at run time; the results differ by rounding only.
+//! Kernels are written once, as `#[inline(always)]` functions over [`wide::F4`] with a constant
+//! `FMA` that says whether AVX2 and FMA may be used. [`dispatch!`] compiles each for the baseline
+//! and for AVX2+FMA and picks at run time; the results differ by rounding only. (Closures and
+//! `array::map` inside kernels do not inherit the instruction set; loops and functions do.)
 
 pub(crate) mod math;
 pub(crate) mod threads;
 pub(crate) mod wide;
-
-/// a·b + c, fused where that is one instruction.
-#[inline(always)] // a single instruction
-pub(crate) fn fma<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
-}
 
 /// Defines a function that runs `$body::<true>` where the processor has AVX2 and FMA, and
 /// `$body::<false>` elsewhere.

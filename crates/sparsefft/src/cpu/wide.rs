@@ -1,93 +1,223 @@
-//! Four numbers side by side: plain arrays whose elementwise loops become vector instructions.
+//! Four numbers side by side: one vector register where the processor has AVX2, plain arrays
+//! elsewhere. This is the one place that knows instructions; everything else is written once.
+//!
+//! The parameter says which: `F4<true>` may only be made in functions that [`dispatch!`] enters
+//! after it has found AVX2 and FMA on the processor.
+//!
+//! [`dispatch!`]: super::dispatch
 
-use super::fma;
 use std::ops::{Add, Mul, Neg, Sub};
 
 /// Four f64 side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct F4(pub(crate) [f64; 4]);
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C, align(32))]
+pub(crate) struct F4<const FMA: bool>(pub(crate) [f64; 4]);
 
-/// Four truth values.
-pub(crate) type Mask = [bool; 4];
+/// Four truth values: all bits set or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mask<const FMA: bool>([u64; 4]);
 
-impl F4 {
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    pub(super) use std::arch::x86_64::*;
+
+    #[inline(always)] // register moves
+    pub(super) fn load<T>(v: [T; 4]) -> __m256d {
+        const { assert!(size_of::<T>() == 8) };
+        // SAFETY: both are 32 bytes without padding, and every bit pattern is a value.
+        unsafe { std::mem::transmute_copy(&v) }
+    }
+
+    #[inline(always)] // register moves
+    pub(super) fn store(v: __m256d) -> [f64; 4] {
+        // SAFETY: both are 32 bytes without padding.
+        unsafe { std::mem::transmute(v) }
+    }
+
+    #[inline(always)] // register moves
+    pub(super) fn bits(v: __m256d) -> [u64; 4] {
+        // SAFETY: both are 32 bytes without padding.
+        unsafe { std::mem::transmute(v) }
+    }
+}
+
+/// An operation in one instruction where there is one, by hand elsewhere.
+macro_rules! vector {
+    ($wide:expr, $plain:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        if FMA {
+            #[allow(unused_imports)] // each operation uses some
+            use x86::*;
+            // SAFETY: `FMA` holds only on processors with AVX2 and FMA (see the module).
+            return unsafe { $wide };
+        }
+        $plain
+    }};
+}
+
+#[inline(always)] // four instructions
+fn each(f: impl Fn(usize) -> f64) -> [f64; 4] {
+    [f(0), f(1), f(2), f(3)]
+}
+
+impl<const FMA: bool> F4<FMA> {
+    /// 0, 1, 2, 3.
+    pub(crate) const COUNT: F4<FMA> = F4([0.0, 1.0, 2.0, 3.0]);
+    pub(crate) const ZERO: F4<FMA> = F4([0.0; 4]);
+
     #[inline(always)] // register moves
     pub(crate) fn splat(x: f64) -> Self {
         F4([x; 4])
     }
 
-    #[inline(always)] // one instruction
-    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Self {
-        let a = self.0;
-        F4([f(a[0]), f(a[1]), f(a[2]), f(a[3])])
-    }
-
-    #[inline(always)] // one instruction
-    pub(crate) fn zip(self, b: F4, f: impl Fn(f64, f64) -> f64) -> Self {
-        let (a, b) = (self.0, b.0);
-        F4([f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])])
-    }
-
     /// self·b + c.
     #[inline(always)] // one instruction with FMA, two without
-    pub(crate) fn mul_add<const FMA: bool>(self, b: F4, c: F4) -> Self {
-        let (a, b, c) = (self.0, b.0, c.0);
-        let f = |i: usize| fma::<FMA>(a[i], b[i], c[i]);
-        F4([f(0), f(1), f(2), f(3)])
+    pub(crate) fn mul_add(self, b: Self, c: Self) -> Self {
+        vector!(
+            F4(store(_mm256_fmadd_pd(load(self.0), load(b.0), load(c.0)))),
+            F4(each(|i| self.0[i] * b.0[i] + c.0[i]))
+        )
+    }
+
+    /// c - self·b.
+    #[inline(always)] // one instruction with FMA, two without
+    pub(crate) fn negate_mul_add(self, b: Self, c: Self) -> Self {
+        vector!(
+            F4(store(_mm256_fnmadd_pd(load(self.0), load(b.0), load(c.0)))),
+            F4(each(|i| c.0[i] - self.0[i] * b.0[i]))
+        )
     }
 
     #[inline(always)] // one instruction
-    pub(crate) fn below(self, b: F4) -> Mask {
-        let (a, b) = (self.0, b.0);
-        [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
+    pub(crate) fn below(self, b: Self) -> Mask<FMA> {
+        vector!(
+            Mask(bits(_mm256_cmp_pd::<_CMP_LT_OQ>(load(self.0), load(b.0)))),
+            Mask([0, 1, 2, 3].map(|i| if self.0[i] < b.0[i] { u64::MAX } else { 0 }))
+        )
     }
 
     /// self where the mask holds, other elsewhere.
     #[inline(always)] // one instruction
-    pub(crate) fn where_or(self, mask: Mask, other: F4) -> Self {
-        let (a, b) = (self.0, other.0);
-        let f = |i: usize| if mask[i] { a[i] } else { b[i] };
-        F4([f(0), f(1), f(2), f(3)])
+    pub(crate) fn where_or(self, mask: Mask<FMA>, other: Self) -> Self {
+        vector!(
+            F4(store(_mm256_blendv_pd(load(other.0), load(self.0), load(mask.0)))),
+            F4(each(|i| if mask.0[i] != 0 { self.0[i] } else { other.0[i] }))
+        )
+    }
+
+    /// The larger of each pair.
+    #[inline(always)] // one instruction
+    pub(crate) fn max(self, b: Self) -> Self {
+        vector!(
+            F4(store(_mm256_max_pd(load(self.0), load(b.0)))),
+            F4(each(|i| if self.0[i] > b.0[i] { self.0[i] } else { b.0[i] }))
+        )
     }
 
     #[inline(always)] // one instruction
     pub(crate) fn abs(self) -> Self {
-        F4([self.0[0].abs(), self.0[1].abs(), self.0[2].abs(), self.0[3].abs()])
+        vector!(
+            F4(store(_mm256_andnot_pd(_mm256_set1_pd(-0.0), load(self.0)))),
+            F4(each(|i| self.0[i].abs()))
+        )
     }
 
     #[inline(always)] // one instruction
     pub(crate) fn round(self) -> Self {
-        self.map(f64::round_ties_even)
+        vector!(
+            F4(store(_mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(load(
+                self.0
+            )))),
+            F4(each(|i| self.0[i].round_ties_even()))
+        )
     }
 
     #[inline(always)] // one instruction
     pub(crate) fn floor(self) -> Self {
-        self.map(f64::floor)
+        vector!(
+            F4(store(_mm256_round_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(load(
+                self.0
+            )))),
+            F4(each(|i| self.0[i].floor()))
+        )
     }
 
     #[inline(always)] // one instruction
-    pub(crate) fn div(self, b: F4) -> Self {
-        self.zip(b, |a, b| a / b)
+    pub(crate) fn div(self, b: Self) -> Self {
+        vector!(F4(store(_mm256_div_pd(load(self.0), load(b.0)))), F4(each(|i| self.0[i] / b.0[i])))
+    }
+
+    /// The sum of the four.
+    #[inline(always)] // a few instructions
+    pub(crate) fn sum(self) -> f64 {
+        (self.0[0] + self.0[1]) + (self.0[2] + self.0[3])
     }
 }
 
 macro_rules! elementwise {
-    ($($trait:ident $method:ident $op:tt),*) => {$(
-        impl $trait for F4 {
-            type Output = F4;
+    ($($trait:ident $method:ident $op:tt $wide:ident),*) => {$(
+        impl<const FMA: bool> $trait for F4<FMA> {
+            type Output = Self;
             #[inline(always)] // one instruction
-            fn $method(self, b: F4) -> F4 {
-                self.zip(b, |a, b| a $op b)
+            fn $method(self, b: Self) -> Self {
+                vector!(
+                    F4(store($wide(load(self.0), load(b.0)))),
+                    F4(each(|i| self.0[i] $op b.0[i]))
+                )
             }
         }
     )*};
 }
-elementwise!(Add add +, Sub sub -, Mul mul *);
+elementwise!(Add add + _mm256_add_pd, Sub sub - _mm256_sub_pd, Mul mul * _mm256_mul_pd);
 
-impl Neg for F4 {
-    type Output = F4;
+impl<const FMA: bool> Neg for F4<FMA> {
+    type Output = Self;
     #[inline(always)] // one instruction
-    fn neg(self) -> F4 {
-        self.map(|a| -a)
+    fn neg(self) -> Self {
+        vector!(
+            F4(store(_mm256_xor_pd(_mm256_set1_pd(-0.0), load(self.0)))),
+            F4(each(|i| -self.0[i]))
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::dispatch;
+
+    dispatch! {
+        fn everything(a: [f64; 4], b: [f64; 4]) -> Vec<[f64; 4]> = everything_body
+    }
+
+    #[inline(always)] // the body that `dispatch!` compiles once per instruction set
+    fn everything_body<const FMA: bool>(a: [f64; 4], b: [f64; 4]) -> Vec<[f64; 4]> {
+        let (a, b) = (F4::<FMA>(a), F4::<FMA>(b));
+        let all = [
+            a + b,
+            a - b,
+            a * b,
+            -a,
+            a.div(b),
+            a.mul_add(b, a),
+            a.negate_mul_add(b, a),
+            a.where_or(a.below(b), b),
+            a.max(b),
+            a.abs(),
+            a.round(),
+            a.floor(),
+            F4::splat(a.sum()),
+        ];
+        all.iter().map(|v| v.0).collect()
+    }
+
+    #[test]
+    fn both_instruction_sets_agree() {
+        let (a, b) = ([1.5, -2.5, 0.25, -0.75], [-3.0, 2.0, 0.25, 8.0]);
+        // Small dyadic numbers, so that nothing is rounded.
+        assert_eq!(everything(a, b)[5..], everything_body::<false>(a, b)[5..]);
+        assert_eq!(everything(a, b)[..4], everything_body::<false>(a, b)[..4]);
+        assert_eq!(everything_body::<false>(a, b)[10], [2.0, -2.0, 0.0, -1.0]);
+        assert_eq!(everything_body::<false>(a, b)[7], [-3.0, -2.5, 0.25, -0.75]);
     }
 }

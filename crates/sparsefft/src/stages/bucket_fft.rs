@@ -5,7 +5,8 @@
 //! B = 2^a 3^b 5^c, in natural order.
 
 use crate::Complex;
-use crate::cpu::{dispatch, fma};
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::number::smooth_divisors;
 use crate::stages::unity::Unity;
@@ -152,7 +153,8 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn twist_body<const FMA: bool>(lines: &mut [Line], factors: &[Complex<f64>]) {
     for (line, w) in lines.iter_mut().zip(factors) {
-        *line = times::<FMA>(*line, *w);
+        let turned = times::<FMA>(load(line), *w);
+        store(line, turned);
     }
 }
 
@@ -164,10 +166,49 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn pass_body<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     match pass.radix {
-        4 => radix_pass::<FMA, 4>(pass, x, y, butterfly4),
+        4 => radix4_pass::<FMA>(pass, x, y),
         2 => radix_pass::<FMA, 2>(pass, x, y, butterfly2),
-        3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3::<FMA>),
-        _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5::<FMA>),
+        3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3),
+        _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5),
+    }
+}
+
+/// The pass that nearly all are: every slice walks with a pointer of its own, without checks.
+#[inline(always)] // must inherit the instruction set of its caller
+fn radix4_pass<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
+    let s = pass.stride;
+    let quarter = pass.groups * s;
+    let (x0, rest) = x.split_at(quarter);
+    let (x1, rest) = rest.split_at(quarter);
+    let (x2, rest) = rest.split_at(quarter);
+    let (x3, _) = rest.split_at(quarter);
+    let factors = pass.twiddles.chunks_exact(3);
+    if s == 1 {
+        let inputs = x0.iter().zip(x1).zip(x2.iter().zip(x3));
+        for ((out, ((a, b), (c, d))), w) in y.chunks_exact_mut(4).zip(inputs).zip(factors) {
+            let v = butterfly4::<FMA>([load(a), load(b), load(c), load(d)]);
+            store(&mut out[0], v[0]);
+            store(&mut out[1], times(v[1], w[0]));
+            store(&mut out[2], times(v[2], w[1]));
+            store(&mut out[3], times(v[3], w[2]));
+        }
+        return;
+    }
+    let inputs = x0.chunks_exact(s).zip(x1.chunks_exact(s));
+    let inputs = inputs.zip(x2.chunks_exact(s).zip(x3.chunks_exact(s)));
+    for ((out, ((x0, x1), (x2, x3))), w) in y.chunks_exact_mut(4 * s).zip(inputs).zip(factors) {
+        let (y0, rest) = out.split_at_mut(s);
+        let (y1, rest) = rest.split_at_mut(s);
+        let (y2, y3) = rest.split_at_mut(s);
+        let outputs = y0.iter_mut().zip(y1).zip(y2.iter_mut().zip(y3));
+        let inputs = x0.iter().zip(x1).zip(x2.iter().zip(x3));
+        for (((y0, y1), (y2, y3)), ((a, b), (c, d))) in outputs.zip(inputs) {
+            let v = butterfly4::<FMA>([load(a), load(b), load(c), load(d)]);
+            store(y0, v[0]);
+            store(y1, times(v[1], w[0]));
+            store(y2, times(v[2], w[1]));
+            store(y3, times(v[3], w[2]));
+        }
     }
 }
 
@@ -176,7 +217,7 @@ fn radix_pass<const FMA: bool, const R: usize>(
     pass: &Pass,
     x: &[Line],
     y: &mut [Line],
-    butterfly: impl Fn([Line; R]) -> [Line; R],
+    butterfly: impl Fn([V<FMA>; R]) -> [V<FMA>; R],
 ) {
     let s = pass.stride;
     let (whole, _) = x.split_at(R * pass.groups * s);
@@ -188,14 +229,14 @@ fn radix_pass<const FMA: bool, const R: usize>(
     let factors = pass.twiddles.chunks_exact(R - 1);
     if s == 1 {
         for ((p, out), w) in out.chunks_exact_mut(R).enumerate().zip(factors) {
-            let mut v = [Line::ZERO; R];
+            let mut v = [load(&parts[0][p]); R];
             for (v, part) in v.iter_mut().zip(&parts) {
-                *v = part[p];
+                *v = load(&part[p]);
             }
             let v = butterfly(v);
-            out[0] = v[0];
+            store(&mut out[0], v[0]);
             for k in 1..R {
-                out[k] = times::<FMA>(v[k], w[k - 1]);
+                store(&mut out[k], times(v[k], w[k - 1]));
             }
         }
         return;
@@ -206,104 +247,112 @@ fn radix_pass<const FMA: bool, const R: usize>(
             *from = &from[p * s..(p + 1) * s];
         }
         for q in 0..s {
-            let mut v = [Line::ZERO; R];
+            let mut v = [load(&from[0][q]); R];
             for (v, from) in v.iter_mut().zip(&from) {
-                *v = from[q];
+                *v = load(&from[q]);
             }
             let v = butterfly(v);
-            out[q] = v[0];
+            store(&mut out[q], v[0]);
             for k in 1..R {
-                out[q + k * s] = times::<FMA>(v[k], w[k - 1]);
+                store(&mut out[q + k * s], times(v[k], w[k - 1]));
             }
         }
     }
 }
 
-#[inline(always)] // four lanes, two instructions each
-fn times<const FMA: bool>(a: Line, w: Complex<f64>) -> Line {
-    let mut out = Line::ZERO;
-    for t in 0..4 {
-        out.re[t] = fma::<FMA>(a.re[t], w.re, -(a.im[t] * w.im));
-        out.im[t] = fma::<FMA>(a.re[t], w.im, a.im[t] * w.re);
-    }
-    out
+/// A line in registers.
+#[derive(Clone, Copy)]
+struct V<const FMA: bool> {
+    re: F4<FMA>,
+    im: F4<FMA>,
 }
 
-#[inline(always)] // one vector operation per part
-fn add(a: Line, b: Line) -> Line {
-    let mut out = a;
-    for t in 0..4 {
-        out.re[t] += b.re[t];
-        out.im[t] += b.im[t];
-    }
-    out
+#[inline(always)] // two loads
+fn load<const FMA: bool>(line: &Line) -> V<FMA> {
+    V { re: F4(line.re), im: F4(line.im) }
 }
 
-#[inline(always)] // one vector operation per part
-fn sub(a: Line, b: Line) -> Line {
-    let mut out = a;
-    for t in 0..4 {
-        out.re[t] -= b.re[t];
-        out.im[t] -= b.im[t];
-    }
-    out
+#[inline(always)] // two stores
+fn store<const FMA: bool>(line: &mut Line, v: V<FMA>) {
+    (line.re, line.im) = (v.re.0, v.im.0);
 }
 
-/// -i·a.
-#[inline(always)] // renames registers
-fn rotate(a: Line) -> Line {
-    let mut out = Line { re: a.im, im: a.re };
-    for t in 0..4 {
-        out.im[t] = -out.im[t];
-    }
-    out
+#[inline(always)] // four instructions
+fn times<const FMA: bool>(a: V<FMA>, w: Complex<f64>) -> V<FMA> {
+    let (c, s) = (F4::splat(w.re), F4::splat(w.im));
+    V { re: a.im.negate_mul_add(s, a.re * c), im: a.re.mul_add(s, a.im * c) }
+}
+
+#[inline(always)] // one instruction per part
+fn add<const FMA: bool>(a: V<FMA>, b: V<FMA>) -> V<FMA> {
+    V { re: a.re + b.re, im: a.im + b.im }
+}
+
+#[inline(always)] // one instruction per part
+fn sub<const FMA: bool>(a: V<FMA>, b: V<FMA>) -> V<FMA> {
+    V { re: a.re - b.re, im: a.im - b.im }
+}
+
+/// a - i·b.
+#[inline(always)] // one instruction per part
+fn add_rotated<const FMA: bool>(a: V<FMA>, b: V<FMA>) -> V<FMA> {
+    V { re: a.re + b.im, im: a.im - b.re }
+}
+
+/// a + i·b.
+#[inline(always)] // one instruction per part
+fn sub_rotated<const FMA: bool>(a: V<FMA>, b: V<FMA>) -> V<FMA> {
+    V { re: a.re - b.im, im: a.im + b.re }
 }
 
 /// a + c·b with real c.
-#[inline(always)] // one vector operation per part
-fn axpy<const FMA: bool>(a: Line, c: f64, b: Line) -> Line {
-    let mut out = a;
-    for t in 0..4 {
-        out.re[t] = fma::<FMA>(c, b.re[t], a.re[t]);
-        out.im[t] = fma::<FMA>(c, b.im[t], a.im[t]);
-    }
-    out
+#[inline(always)] // one instruction per part
+fn axpy<const FMA: bool>(a: V<FMA>, c: f64, b: V<FMA>) -> V<FMA> {
+    let c = F4::splat(c);
+    V { re: c.mul_add(b.re, a.re), im: c.mul_add(b.im, a.im) }
 }
 
 #[inline(always)] // inlined into its pass
-fn butterfly2(v: [Line; 2]) -> [Line; 2] {
+fn butterfly2<const FMA: bool>(v: [V<FMA>; 2]) -> [V<FMA>; 2] {
     [add(v[0], v[1]), sub(v[0], v[1])]
 }
 
 #[inline(always)] // inlined into its pass
-fn butterfly4(v: [Line; 4]) -> [Line; 4] {
+fn butterfly4<const FMA: bool>(v: [V<FMA>; 4]) -> [V<FMA>; 4] {
     let (a, b) = (add(v[0], v[2]), sub(v[0], v[2]));
-    let (c, d) = (add(v[1], v[3]), rotate(sub(v[1], v[3])));
-    [add(a, c), add(b, d), sub(a, c), sub(b, d)]
+    let (c, d) = (add(v[1], v[3]), sub(v[1], v[3]));
+    [add(a, c), add_rotated(b, d), sub(a, c), sub_rotated(b, d)]
 }
 
 #[inline(always)] // inlined into its pass
-fn butterfly3<const FMA: bool>(v: [Line; 3]) -> [Line; 3] {
+fn butterfly3<const FMA: bool>(v: [V<FMA>; 3]) -> [V<FMA>; 3] {
     const SIN: f64 = 0.866_025_403_784_438_6; // sin(2π/3)
-    let (s, d) = (add(v[1], v[2]), rotate(sub(v[1], v[2])));
-    let m = axpy::<FMA>(v[0], -0.5, s);
-    [add(v[0], s), axpy::<FMA>(m, SIN, d), axpy::<FMA>(m, -SIN, d)]
+    let (s, d) = (add(v[1], v[2]), sub(v[1], v[2]));
+    let m = axpy(v[0], -0.5, s);
+    let d = V { re: d.re * F4::splat(SIN), im: d.im * F4::splat(SIN) };
+    [add(v[0], s), add_rotated(m, d), sub_rotated(m, d)]
 }
 
 #[inline(always)] // inlined into its pass
-fn butterfly5<const FMA: bool>(v: [Line; 5]) -> [Line; 5] {
+fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
     const C1: f64 = 0.309_016_994_374_947_45; // cos(2π/5)
     const C2: f64 = -0.809_016_994_374_947_4; // cos(4π/5)
     const S1: f64 = 0.951_056_516_295_153_5; // sin(2π/5)
     const S2: f64 = 0.587_785_252_292_473_1; // sin(4π/5)
-    let (a, b) = (add(v[1], v[4]), rotate(sub(v[1], v[4])));
-    let (c, d) = (add(v[2], v[3]), rotate(sub(v[2], v[3])));
-    let m1 = axpy::<FMA>(axpy::<FMA>(v[0], C1, a), C2, c);
-    let m2 = axpy::<FMA>(axpy::<FMA>(v[0], C2, a), C1, c);
-    let zero = Line::ZERO;
-    let n1 = axpy::<FMA>(axpy::<FMA>(zero, S1, b), S2, d);
-    let n2 = axpy::<FMA>(axpy::<FMA>(zero, S2, b), -S1, d);
-    [add(v[0], add(a, c)), add(m1, n1), add(m2, n2), sub(m2, n2), sub(m1, n1)]
+    let (a, b) = (add(v[1], v[4]), sub(v[1], v[4]));
+    let (c, d) = (add(v[2], v[3]), sub(v[2], v[3]));
+    let m1 = axpy(axpy(v[0], C1, a), C2, c);
+    let m2 = axpy(axpy(v[0], C2, a), C1, c);
+    let zero = V { re: F4::ZERO, im: F4::ZERO };
+    let n1 = axpy(axpy(zero, S1, b), S2, d);
+    let n2 = axpy(axpy(zero, S2, b), -S1, d);
+    [
+        add(v[0], add(a, c)),
+        add_rotated(m1, n1),
+        add_rotated(m2, n2),
+        sub_rotated(m2, n2),
+        sub_rotated(m1, n1),
+    ]
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! z\[t mod B\] += G(t)·y\[t\] for t = -h … h, four lanes at a time.
 
-use crate::cpu::{dispatch, fma};
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 
 dispatch! {
@@ -17,22 +18,20 @@ fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) ->
     let size = buckets.len();
     let h = taps.len() - 1;
     let mut at = (size - h % size) % size;
-    let mut peak = [0.0f64; 4];
+    let mut peak = F4::<FMA>::ZERO;
     for (i, line) in y.iter().enumerate() {
-        let g = taps[h.abs_diff(i)];
+        let g = F4::splat(taps[h.abs_diff(i)]);
+        let (re, im) = (F4(line.re), F4(line.im));
+        peak = re.mul_add(re, im * im).max(peak);
         let bucket = &mut buckets[at];
-        for (tau, peak) in peak.iter_mut().enumerate() {
-            let power = fma::<FMA>(line.re[tau], line.re[tau], line.im[tau] * line.im[tau]);
-            *peak = if power > *peak { power } else { *peak };
-            bucket.re[tau] = fma::<FMA>(g, line.re[tau], bucket.re[tau]);
-            bucket.im[tau] = fma::<FMA>(g, line.im[tau], bucket.im[tau]);
-        }
+        bucket.re = g.mul_add(re, F4(bucket.re)).0;
+        bucket.im = g.mul_add(im, F4(bucket.im)).0;
         at += 1;
         if at == size {
             at = 0;
         }
     }
-    peak.into_iter().fold(0.0, f64::max)
+    peak.0.into_iter().fold(0.0, f64::max)
 }
 
 #[cfg(test)]

@@ -308,7 +308,7 @@ impl Hash {
             Kind::Window { permutation, kaiser } => {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
-                let away = F4::splat(first - p) + F4([0.0, 1.0, 2.0, 3.0]);
+                let away = F4::splat(first - p) + F4::COUNT;
                 reach_at(first, kaiser.response::<FMA>(away), self.buckets)
             }
         }
@@ -361,12 +361,11 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
     let mut total = 0.0;
+    let factor = F4::splat(factor);
     for (line, e) in lines.iter_mut().zip(energy) {
-        for tau in 0..4 {
-            line.re[tau] *= factor;
-            line.im[tau] *= factor;
-        }
-        let more = line_energy(line);
+        let (re, im) = (F4::<FMA>(line.re) * factor, F4(line.im) * factor);
+        (line.re, line.im) = (re.0, im.0);
+        let more = re.mul_add(re, im * im).sum();
         *e += more;
         total += more;
     }
@@ -381,7 +380,8 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
     for (line, e) in lines.iter().zip(energy) {
-        *e += line_energy(line);
+        let (re, im) = (F4::<FMA>(line.re), F4(line.im));
+        *e += re.mul_add(re, im * im).sum();
     }
 }
 
@@ -396,7 +396,7 @@ fn reach_body<const FMA: bool>(hash: &Hash, f: u64) -> Reach {
 
 /// The bins from `first` on, with these gains.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn reach_at(first: f64, gains: F4, buckets: usize) -> Reach {
+pub(crate) fn reach_at<const FMA: bool>(first: f64, gains: F4<FMA>, buckets: usize) -> Reach {
     let size = buckets as i64;
     let wrap = |b: i64| {
         let b = if b < 0 { b + size } else { b };

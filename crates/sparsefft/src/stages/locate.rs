@@ -437,25 +437,22 @@ dispatch! {
 }
 
 /// Four complex numbers, one per bin.
-type C4 = (F4, F4);
+type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
 
 /// a·b + c.
 #[inline(always)] // four instructions
-fn multiply_add<const FMA: bool>(a: C4, b: C4, c: C4) -> C4 {
-    (
-        a.0.mul_add::<FMA>(b.0, (-a.1).mul_add::<FMA>(b.1, c.0)),
-        a.0.mul_add::<FMA>(b.1, a.1.mul_add::<FMA>(b.0, c.1)),
-    )
+fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
+    (a.0.mul_add(b.0, a.1.negate_mul_add(b.1, c.0)), a.0.mul_add(b.1, a.1.mul_add(b.0, c.1)))
 }
 
 #[inline(always)] // one instruction
-fn conj(a: C4) -> C4 {
+fn conj<const FMA: bool>(a: C4<FMA>) -> C4<FMA> {
     (a.0, -a.1)
 }
 
 /// Σ_τ line\[τ\]·conj(z)^τ.
 #[inline(always)] // twelve instructions
-fn project4<const FMA: bool>(line: &[C4; 4], z: C4) -> C4 {
+fn project4<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>) -> C4<FMA> {
     let z = conj(z);
     let mut v = line[3];
     for tau in (0..3).rev() {
@@ -466,7 +463,7 @@ fn project4<const FMA: bool>(line: &[C4; 4], z: C4) -> C4 {
 
 /// [`project4`], turned back from offset d to 0.
 #[inline(always)] // a closure would not inherit the instruction set
-fn demodulate<const FMA: bool>(line: &[C4; 4], z: C4, t: F4, d: u64) -> C4 {
+fn demodulate<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>, t: F4<FMA>, d: u64) -> C4<FMA> {
     let v = project4::<FMA>(line, z);
     if d == 0 {
         return v;
@@ -478,7 +475,7 @@ fn demodulate<const FMA: bool>(line: &[C4; 4], z: C4, t: F4, d: u64) -> C4 {
 
 /// e^{2πi f d/n}, reduced exactly.
 #[inline(always)] // a closure would not inherit the instruction set
-fn roots4<const FMA: bool>(unity: Unity, f: F4, d: u64) -> C4 {
+fn roots4<const FMA: bool>(unity: Unity, f: F4<FMA>, d: u64) -> C4<FMA> {
     let f = f.0;
     let r = [
         unity.product(f[0] as u64, d) as f64,
@@ -498,16 +495,33 @@ fn comb_singles_body<const FMA: bool>(
     list: &[u32],
     out: &mut Vec<Singles>,
 ) {
+    // Without noise there is one line, and then everything stays in registers.
+    match offsets.len() {
+        1 => singles_of::<FMA, 1>(unity, bins, size, offsets, list, out),
+        2..=4 => singles_of::<FMA, 4>(unity, bins, size, offsets, list, out),
+        _ => singles_of::<FMA, MAX_LINES>(unity, bins, size, offsets, list, out),
+    }
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn singles_of<const FMA: bool, const MOST: usize>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    out: &mut Vec<Singles>,
+) {
     out.clear();
     let n = unity.order();
     let (length, modulus) = (F4::splat(n as f64), F4::splat(size as f64));
     let inverse_length = F4::splat(1.0 / n as f64);
     let inverse_modulus = F4::splat(1.0 / size as f64);
-    let zero = F4::splat(0.0);
-    let lines = offsets.len().min(MAX_LINES);
+    let zero = F4::<FMA>::ZERO;
+    let lines = offsets.len().min(MOST);
     let scale = F4::splat(0.25 / lines as f64);
-    let mut four = [[(zero, zero); 4]; MAX_LINES];
-    let mut roots = [(zero, zero); MAX_LINES];
+    let mut four = [[(zero, zero); 4]; MOST];
+    let mut roots = [(zero, zero); MOST];
     for chunk in list.chunks(4) {
         // Element i of every F4 belongs to bin i of the chunk.
         let pick = [0, 1, 2, 3].map(|i: usize| chunk[i.min(chunk.len() - 1)] as usize);
@@ -535,10 +549,10 @@ fn comb_singles_body<const FMA: bool>(
             let here = demodulate::<FMA>(&four[j], z, t, offsets[j]);
             let q = multiply_add::<FMA>(here, conj(known), (zero, zero));
             let step = F4::splat(1.0 / offsets[j] as f64);
-            t = atan2_turns4::<FMA>(q.1, q.0).mul_add::<FMA>(step, t);
+            t = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t);
         }
         let m = ((t * length - residue) * inverse_modulus).round();
-        let f = m.mul_add::<FMA>(modulus, residue);
+        let f = m.mul_add(modulus, residue);
         let f = (f + length).where_or(f.below(zero), f);
         let f = f.where_or(f.below(length), f - length);
         let z = cis_turns4::<FMA>(f * inverse_length);
@@ -556,7 +570,7 @@ fn comb_singles_body<const FMA: bool>(
             let mut p = if j == 0 { v } else { multiply_add::<FMA>(v, roots[j], (zero, zero)) };
             for (tau, u) in line.iter().enumerate() {
                 let (dr, di) = (u.0 - p.0, u.1 - p.1);
-                energy = dr.mul_add::<FMA>(dr, di.mul_add::<FMA>(di, energy));
+                energy = dr.mul_add(dr, di.mul_add(di, energy));
                 if tau < 3 {
                     p = multiply_add::<FMA>(p, z, (zero, zero));
                 }

@@ -3,8 +3,8 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::cpu::{dispatch, fma};
 use crate::samples::Line;
 use crate::stages::hash::{Hash, Kind, Reach, reach_at, tone};
 use crate::stages::locate::line_energy;
@@ -39,8 +39,7 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
         // Four polynomials side by side hide each other's latency.
         let p = [0, 1, 2, 3].map(|i| permutation.position(four[i].f, size));
         let first = p.map(|p| p.floor() - 1.0);
-        let away =
-            [0, 1, 2, 3].map(|i: usize| F4::splat(first[i] - p[i]) + F4([0.0, 1.0, 2.0, 3.0]));
+        let away = [0, 1, 2, 3].map(|i: usize| F4::splat(first[i] - p[i]) + F4::COUNT);
         let gains = kaiser.responses::<FMA, 4>(away);
         for (i, c) in four.iter().enumerate() {
             subtract::<FMA>(hash, unity, c, &reach_at(first[i], gains[i], size));
@@ -66,10 +65,9 @@ fn subtract<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient, rea
 /// from -= gain·line.
 #[inline(always)] // two instructions
 fn subtract_line<const FMA: bool>(from: &mut Line, line: &Line, gain: f64) {
-    for tau in 0..4 {
-        from.re[tau] = fma::<FMA>(-gain, line.re[tau], from.re[tau]);
-        from.im[tau] = fma::<FMA>(-gain, line.im[tau], from.im[tau]);
-    }
+    let gain = F4::<FMA>::splat(gain);
+    from.re = F4(line.re).negate_mul_add(gain, F4(from.re)).0;
+    from.im = F4(line.im).negate_mul_add(gain, F4(from.im)).0;
 }
 
 dispatch! {

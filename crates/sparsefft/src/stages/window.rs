@@ -94,23 +94,26 @@ impl Kaiser {
 
     /// Ĝ at these distances (in buckets), zero outside the main lobe.
     #[inline(always)] // part of vectorised loops
-    pub(crate) fn response<const FMA: bool>(&self, x: F4) -> F4 {
+    pub(crate) fn response<const FMA: bool>(&self, x: F4<FMA>) -> F4<FMA> {
         self.responses::<FMA, 1>([x])[0]
     }
 
     /// Several [`response`](Kaiser::response)s side by side.
     #[inline(always)] // part of vectorised loops
-    pub(crate) fn responses<const FMA: bool, const N: usize>(&self, x: [F4; N]) -> [F4; N] {
+    pub(crate) fn responses<const FMA: bool, const N: usize>(
+        &self,
+        x: [F4<FMA>; N],
+    ) -> [F4<FMA>; N] {
         let slope = (self.beta * self.beta + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2);
         let (slope, top) = (F4::splat(-slope), F4::splat(self.beta * self.beta));
         let mut a = x;
         for a in &mut a {
-            *a = (*a * *a).mul_add::<FMA>(slope, top);
+            *a = (*a * *a).mul_add(slope, top);
         }
         let mut p = [F4::splat(0.0); N];
         for &c in &self.series {
             for i in 0..N {
-                p[i] = p[i].mul_add::<FMA>(a[i], F4::splat(c));
+                p[i] = p[i].mul_add(a[i], F4::splat(c));
             }
         }
         for i in 0..N {

@@ -446,7 +446,7 @@ impl Engine<'_, '_> {
     fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
         let Kind::Window { permutation, kaiser } = &hash.kind else { return None };
         let away = distance(permutation.position(f, hash.buckets), b as f64, hash.buckets);
-        (away.abs() < 0.8).then(|| 1.0 / kaiser.response::<false>(F4::splat(away)).0[0])
+        (away.abs() < 0.8).then(|| 1.0 / kaiser.response(F4::<false>::splat(away)).0[0])
     }
 
     /// The frequency nearest to t that an open comb bin allows.
