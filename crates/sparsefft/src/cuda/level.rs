@@ -655,7 +655,10 @@ mod tests {
         let mut truth = BTreeMap::new();
         while truth.len() < k {
             let size = range.powf(uniform(&mut rng));
-            truth.insert(rng.below(n), Complex::from_polar(size, 6.28 * uniform(&mut rng)));
+            truth.insert(
+                rng.below(n),
+                Complex::from_polar(size, std::f64::consts::TAU * uniform(&mut rng)),
+            );
         }
         let mut x = vec![Complex::ZERO; n as usize];
         for (&f, &a) in &truth {

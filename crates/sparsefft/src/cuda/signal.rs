@@ -230,7 +230,7 @@ impl<T: CudaReal> Buffer<T> {
 
     /// The values as a batch of signals of n samples each; what does not fill a signal is left out.
     pub fn signals(&self, n: u64) -> Vec<Signal<'_>> {
-        let count = if n == 0 { 0 } else { self.len() as u64 / n };
+        let count = (self.len() as u64).checked_div(n).unwrap_or(0);
         (0..count).map(|i| self.signal_at(i * n, n)).collect()
     }
 
