@@ -1,10 +1,10 @@
-//! `cargo xtask bench [TEXT …]`: speed beside RustFFT; only rows whose name contains a text.
+//! `cargo xtask bench [PART …]`: the experiment, beside RustFFT, FFTW and oxifft.
 
 use crate::shell::{cargo, tee};
 
-/// Runs the library's `speed` bench.
+/// Runs the experiment, or some of its parts.
 pub fn run(args: &[String]) -> Result<bool, String> {
     let mut command = cargo();
-    command.args(["bench", "-p", "sparsefft", "--bench", "speed", "--"]).args(args);
+    command.args(["run", "--release", "-p", "experiment", "--"]).args(args);
     Ok(tee(&mut command).success)
 }

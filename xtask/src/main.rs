@@ -1,8 +1,11 @@
 //! The repository's own commands, one file each: `cargo xtask <command>`.
 
 mod bench;
+mod fuzz;
+mod install_c;
 mod kernels;
 mod promise;
+mod python;
 mod shell;
 mod test;
 
@@ -29,8 +32,18 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        help: "[TEXT ...]  speed beside RustFFT; only rows whose name contains a text",
+        help: "[--quick] [PART ...]  the experiment beside RustFFT, FFTW and oxifft; see crates/experiment",
         run: bench::run,
+    },
+    Command {
+        name: "fuzz",
+        help: "[SECONDS]  the npy, WAV and SigMF readers on damaged files, with cargo-fuzz",
+        run: fuzz::run,
+    },
+    Command {
+        name: "install-c",
+        help: "--prefix DIR [--debug]  build and install the C library, its header and pkg-config file",
+        run: install_c::run,
     },
     Command {
         name: "kernels",

@@ -28,6 +28,22 @@ pub fn works(program: &str, args: &[&str]) -> bool {
         .is_ok_and(|s| s.success())
 }
 
+/// Installs packages of the distribution, where it is Debian or one of its kind.
+pub fn apt_install(packages: &[&str]) {
+    if !works("apt-get", &["--version"]) {
+        return;
+    }
+    let sudo = !works("sh", &["-c", "test $(id -u) = 0"]);
+    let install = [&["install", "-y", "--no-install-recommends"], packages].concat();
+    for words in [&["update"][..], &install] {
+        let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
+        if sudo {
+            command.args(["-n", "apt-get"]);
+        }
+        tee(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
+}
+
 /// What a program left behind.
 pub struct Outcome {
     /// Whether it exited with 0.

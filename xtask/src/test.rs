@@ -1,10 +1,11 @@
 //! `cargo xtask test`: everything that must hold before a commit, on a bare machine.
 //!
-//! Order: tools, format, lints, tests, documentation tests (the README among them),
-//! documentation. Every step runs even if an earlier one failed. The last line is
+//! Order: tools, format, lints, tests (from C among them), documentation tests (the README among
+//! them), documentation, the Python package. Every step runs even if an earlier one failed. The last line is
 //! `N passed, M failed`: tests, plus one failure for each of the other steps that failed.
 
-use crate::shell::{Outcome, cargo, tee, works};
+use crate::python;
+use crate::shell::{Outcome, apt_install, cargo, tee, works};
 use std::process::Command;
 
 /// Tests that passed and failed.
@@ -27,6 +28,10 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         }
     };
     let browser = install_browser(&mut check);
+    install_fftw();
+    if let Err(output) = install_c_tools() {
+        check("installing tools for C", Outcome { success: false, output });
+    }
     for component in ["fmt", "clippy"] {
         if !works("cargo", &[component, "--version"]) {
             let package = if component == "fmt" { "rustfmt" } else { component };
@@ -74,6 +79,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         // Tests that find no browser pass without one unless it is named here.
         suite.env("SPARSEFFT_CHROMIUM", browser);
     }
+    suite.env("SPARSEFFT_REQUIRE_C_TOOLS", "1");
     let suite = tee(&mut suite);
     // Without a GPU these say that they skip; SPARSEFFT_REQUIRE_CUDA=1 makes that a failure.
     let mut gpu = cargo();
@@ -85,11 +91,13 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     emulated.args(["test", "-p", "sparsefft", "--features", "cuda", "--lib", "cuda"]);
     let emulated = tee(emulated.args(["--", "--nocapture"]));
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
+    let python = python::suite();
     let suites = [
         ("the test suite", suite),
         ("GPU tests", gpu),
         ("emulated kernels", emulated),
         ("documentation tests", doc),
+        ("the Python suite", python),
     ];
     for (name, outcome) in suites {
         let tally = count(&outcome.output);
@@ -112,16 +120,7 @@ fn install_browser(check: &mut impl FnMut(&str, Outcome)) -> Option<&'static str
     if let Some(name) = find() {
         return Some(name);
     }
-    if works("apt-get", &["--version"]) {
-        let sudo = !works("sh", &["-c", "test $(id -u) = 0"]);
-        for words in [&["update"][..], &["install", "-y", "--no-install-recommends", "chromium"]] {
-            let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
-            if sudo {
-                command.args(["-n", "apt-get"]);
-            }
-            tee(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"));
-        }
-    }
+    apt_install(&["chromium"]);
     let found = find();
     if found.is_none() {
         let output = "install chromium by hand".to_owned();
@@ -130,7 +129,38 @@ fn install_browser(check: &mut impl FnMut(&str, Outcome)) -> Option<&'static str
     found
 }
 
-/// Adds up the summaries of `cargo test` and of `cargo nextest`.
+/// FFTW judges the dense FFT; without it that test is skipped.
+fn install_fftw() {
+    let there = || works("sh", &["-c", "PATH=$PATH:/sbin ldconfig -p | grep -q 'libfftw3.so.3'"]);
+    if !there() {
+        apt_install(&["libfftw3-double3"]);
+        if !there() {
+            eprintln!("xtask test: SKIPPED: FFTW is not installed, nothing is compared with it");
+        }
+    }
+}
+
+/// What the tests of the C interface need, installed from the distribution if it is missing.
+fn install_c_tools() -> Result<(), String> {
+    // Each tool with the package that holds it.
+    const TOOLS: [(&str, &str); 5] = [
+        ("cc", "gcc"),
+        ("c++", "g++"),
+        ("pkg-config", "pkg-config"),
+        ("cmake", "cmake"),
+        ("valgrind", "valgrind"),
+    ];
+    let missing = || TOOLS.into_iter().filter(|(tool, _)| !works(tool, &["--version"]));
+    let packages: Vec<&str> = missing().map(|(_, package)| package).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    apt_install(&packages);
+    let left: Vec<&str> = missing().map(|(_, package)| package).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("install by hand: {}", left.join(" "))) }
+}
+
+/// Adds up the summaries of `cargo test`, of `cargo nextest` and of pytest.
 fn count(output: &str) -> Tally {
     let mut tally = Tally::default();
     for line in output.lines() {
@@ -140,6 +170,8 @@ fn count(output: &str) -> Tally {
             rest
         } else if line.starts_with("Summary [") && line.contains("run:") {
             line.split_once("run:").map_or("", |(_, rest)| rest)
+        } else if is_pytest_summary(line) {
+            line
         } else {
             continue;
         };
@@ -147,13 +179,25 @@ fn count(output: &str) -> Tally {
         for word in summary.split([' ', ',', ';', '.', '(', ')']).filter(|w| !w.is_empty()) {
             match word {
                 "passed" => tally.passed += before,
-                "failed" | "timed" => tally.failed += before,
+                "failed" | "timed" | "error" | "errors" => tally.failed += before,
                 _ => {}
             }
             before = word.parse().unwrap_or(0);
         }
     }
     tally
+}
+
+/// Whether a line closes a run of pytest: `2 failed, 187 passed in 33.80s`, with or without `===`.
+fn is_pytest_summary(line: &str) -> bool {
+    let line = line.trim_matches(['=', ' ']);
+    let Some((counts, time)) = line.rsplit_once(" in ") else { return false };
+    time.starts_with(|c: char| c.is_ascii_digit())
+        && counts.split(", ").all(|part| {
+            part.split_once(' ').is_some_and(|(n, word)| {
+                n.parse::<u64>().is_ok() && word.chars().all(|c| c.is_ascii_lowercase())
+            })
+        })
 }
 
 fn strip_colours(line: &str) -> String {
@@ -186,6 +230,16 @@ test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(count(nextest), Tally { passed: 17, failed: 3 });
         let coloured = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.305s] \u{1b}[1m5\u{1b}[0m tests run: \u{1b}[1m5\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped";
         assert_eq!(count(coloured), Tally { passed: 5, failed: 0 });
+    }
+
+    #[test]
+    fn pytest_is_counted() {
+        let quiet = "3 failed, 187 passed, 1 skipped, 2 errors in 33.80s";
+        assert_eq!(count(quiet), Tally { passed: 187, failed: 5 });
+        let loud = "======= \u{1b}[32m12 passed\u{1b}[0m, 1 warning in 65.20s (0:01:05) =======";
+        assert_eq!(count(loud), Tally { passed: 12, failed: 0 });
+        assert_eq!(count("tests/a.py ..... 5 passed in one go"), Tally::default());
+        assert_eq!(count("no tests ran in 0.01s"), Tally::default());
     }
 
     #[test]

@@ -56,6 +56,21 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// A certificate with this verdict and no evidence yet; fill in the fields that are known.
+    pub fn new(verdict: Verdict) -> Self {
+        Certificate {
+            verdict,
+            reason: None,
+            bins_tested: 0,
+            bins_unexplained: 0,
+            residual_energy: 0.0,
+            noise_floor: 0.0,
+            detection_limit: 0.0,
+            failure_probability: 0.0,
+            attempts: 1,
+        }
+    }
+
     /// Whether the answer may be relied on: certified, or dense.
     pub fn is_certified(&self) -> bool {
         self.verdict != Verdict::Uncertified

@@ -109,6 +109,12 @@ pub enum Error {
         /// Signal length.
         n: u64,
     },
+    /// A spectrum was given two coefficients with the same index.
+    #[error("the index {index} occurs twice; every coefficient must have an index of its own")]
+    RepeatedIndex {
+        /// The index.
+        index: u64,
+    },
     /// A buffer has another length than the one it goes with.
     #[error("the {what} holds {got} values where {expected} are needed")]
     BufferLength {

@@ -64,7 +64,7 @@ pub use plan::{
     CombRecipe, Estimate, First, FlatKind, Method, Peeling, Plan, Recipe, VoteRecipe, Workspace,
 };
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
-pub use samples::{FromFn, Iq, Line, Samples, Scalar, Strided, from_fn, iq};
+pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};
 pub use spectrum::{Norm, Peak, Place, Report, Spectrum};
 pub use stages::Stage;
 

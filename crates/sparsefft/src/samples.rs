@@ -42,9 +42,10 @@ pub(crate) fn progression(start: u64, step: u64, j: u64, n: u64) -> u64 {
 
 /// A signal that can be read at any index.
 ///
-/// Slices and vectors of `f32`, `f64`, `i8`, `u8`, `i16`, `u16`, `i32` and of `Complex` of these
-/// implement it; [`iq`], [`Strided`] and [`from_fn`] cover interleaved data, views and sources
-/// that are computed or fetched. Integers are taken at face value.
+/// Slices and vectors of `f32`, `f64`, the integers of 8 to 64 bits and of `Complex` of these
+/// implement it; [`iq`], [`Strided`], [`indexed`] and [`from_fn`] cover interleaved data, views
+/// and sources that are computed or fetched. Integers are taken at face value
+/// (beyond 2^53 rounded to f64).
 pub trait Samples: Sync {
     /// Number of samples n.
     fn len(&self) -> u64;
@@ -58,6 +59,12 @@ pub trait Samples: Sync {
     /// symmetric to the last bit.
     fn is_real(&self) -> bool {
         false
+    }
+
+    /// The step between neighbouring values that a sample can take: 1 for integers, 0 where it is
+    /// too small to matter. What rounding to such steps leaves is not taken for signal.
+    fn resolution(&self) -> f64 {
+        0.0
     }
 
     /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
@@ -145,14 +152,17 @@ pub trait Samples: Sync {
 pub trait Scalar: Copy + Send + Sync {
     /// Whether the imaginary part is zero by type.
     const REAL: bool;
+    /// Step between neighbouring values, or 0; see [`Samples::resolution`].
+    const STEP: f64;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
 }
 
 macro_rules! scalars {
-    ($($t:ty),*) => {$(
+    ($step:literal: $($t:ty),*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
+            const STEP: f64 = $step;
             #[inline]
             fn complex(self) -> Complex<f64> {
                 Complex::new(self as f64, 0.0)
@@ -160,6 +170,7 @@ macro_rules! scalars {
         }
         impl Scalar for Complex<$t> {
             const REAL: bool = false;
+            const STEP: f64 = $step;
             #[inline]
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
@@ -167,7 +178,8 @@ macro_rules! scalars {
         }
     )*};
 }
-scalars!(f32, f64, i8, u8, i16, u16, i32);
+scalars!(0.0: f32, f64);
+scalars!(1.0: i8, u8, i16, u16, i32, u32, i64, u64);
 
 /// Lines that are asked for ahead of the one being read: enough for the misses of a core that
 /// waits for memory to overlap.
@@ -267,6 +279,9 @@ impl<T: Scalar> Samples for [T] {
     fn is_real(&self) -> bool {
         T::REAL
     }
+    fn resolution(&self) -> f64 {
+        T::STEP
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self[i as usize].complex();
@@ -301,6 +316,7 @@ macro_rules! forward_samples {
     ($self:ident => $inner:expr) => {
         fn len(&$self) -> u64 { Samples::len($inner) }
         fn is_real(&$self) -> bool { Samples::is_real($inner) }
+        fn resolution(&$self) -> f64 { Samples::resolution($inner) }
         fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read($inner, indices, out)
         }
@@ -364,6 +380,9 @@ impl<T: Scalar> Samples for Strided<'_, T> {
     fn is_real(&self) -> bool {
         T::REAL
     }
+    fn resolution(&self) -> f64 {
+        T::STEP
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self.data[i as usize * self.stride].complex();
@@ -421,6 +440,9 @@ impl<T: Scalar> Iq<'_, T> {
 impl<T: Scalar> Samples for Iq<'_, T> {
     fn len(&self) -> u64 {
         self.data.len() as u64 / 2
+    }
+    fn resolution(&self) -> f64 {
+        T::STEP
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
@@ -499,6 +521,75 @@ where
     }
 }
 
+/// A signal whose samples are cheap to get one by one; see [`indexed`].
+pub struct Indexed<F> {
+    n: u64,
+    real: bool,
+    at: F,
+}
+
+/// A signal of n samples given by a cheap function of one index, always below n: a view of memory
+/// with a layout of its own, or a formula.
+///
+/// ```
+/// use sparsefft::{Complex, indexed, transform};
+/// let pairs: Vec<(u8, f32)> = (0..4096).map(|t| (7, (t % 2) as f32)).collect();
+/// let second = indexed(4096, |t| Complex::new(pairs[t as usize].1 as f64, 0.0)).real();
+/// assert_eq!(transform(&second, 2)?.peaks()[1].index, 2048);
+/// # Ok::<(), sparsefft::Error>(())
+/// ```
+pub fn indexed<F>(n: u64, at: F) -> Indexed<F>
+where
+    F: Fn(u64) -> Complex<f64> + Sync,
+{
+    Indexed { n, real: false, at }
+}
+
+impl<F> Indexed<F> {
+    /// Declares that every imaginary part is zero.
+    pub fn real(mut self) -> Self {
+        self.real = true;
+        self
+    }
+}
+
+impl<F> Samples for Indexed<F>
+where
+    F: Fn(u64) -> Complex<f64> + Sync,
+{
+    fn len(&self) -> u64 {
+        self.n
+    }
+    fn is_real(&self) -> bool {
+        self.real
+    }
+    fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, &i) in out.iter_mut().zip(indices) {
+            *o = (self.at)(i);
+        }
+        Ok(())
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        lines_from(self.n, start, step, out, |i| (self.at)(i as u64), |_| {});
+        Ok(())
+    }
+    fn read_progression(
+        &self,
+        start: u64,
+        step: u64,
+        out: &mut [Complex<f64>],
+    ) -> Result<(), Error> {
+        progression_from(self.n, start, step, out, |i| (self.at)(i as u64));
+        Ok(())
+    }
+    fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+        for (o, i) in out.iter_mut().zip(start..) {
+            *o = (self.at)(i);
+        }
+        Ok(())
+    }
+}
+
 /// Checks that a range lies inside a signal of n samples.
 pub(crate) fn check_range(range: &Range<u64>, n: u64) -> Result<(), Error> {
     if range.start > range.end || range.end > n {
@@ -522,8 +613,9 @@ mod tests {
         let doubled: Vec<_> = x.iter().flat_map(|&v| [Complex::new(9.0, 9.0), v]).collect();
         let computed =
             from_fn(37, |i| Ok(i.iter().map(|&t| Complex::new(t as f64, -(t as f64))).collect()));
-        let sources: [&dyn Samples; 4] =
-            [&x, &iq(&flat).unwrap(), &Strided::new(&doubled, 1, 2).unwrap(), &computed];
+        let single = indexed(37, |t| Complex::new(t as f64, -(t as f64)));
+        let sources: [&dyn Samples; 5] =
+            [&x, &iq(&flat).unwrap(), &Strided::new(&doubled, 1, 2).unwrap(), &computed, &single];
         for s in sources {
             assert_eq!(s.len(), 37);
             let mut lines = vec![Line::ZERO; 50];

@@ -103,6 +103,21 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
+impl Report {
+    /// A report that says only which algorithm answered and with which seed.
+    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
+        Report {
+            algorithm,
+            samples_read: 0,
+            seed,
+            left_out: 0,
+            stages: Vec::new(),
+            place: Place::Cpu,
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
 /// The sparse spectrum of a signal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spectrum {
@@ -113,6 +128,30 @@ pub struct Spectrum {
 }
 
 impl Spectrum {
+    /// A spectrum from its parts, such as stored ones; the peaks may come in any order.
+    ///
+    /// # Errors
+    /// [`Error::ZeroLength`] for n = 0, [`Error::RangeOutside`] for a peak that is not below n,
+    /// [`Error::RepeatedIndex`] for two peaks with one index.
+    pub fn new(
+        n: u64,
+        mut peaks: Vec<Peak>,
+        certificate: Certificate,
+        report: Report,
+    ) -> Result<Self, Error> {
+        if n == 0 {
+            return Err(Error::ZeroLength);
+        }
+        peaks.sort_unstable_by_key(|p| p.index);
+        if let Some(w) = peaks.windows(2).find(|w| w[0].index == w[1].index) {
+            return Err(Error::RepeatedIndex { index: w[0].index });
+        }
+        if let Some(&Peak { index, .. }) = peaks.last().filter(|p| p.index >= n) {
+            return Err(Error::RangeOutside { start: index, end: index.saturating_add(1), n });
+        }
+        Ok(Spectrum { n, peaks, certificate, report })
+    }
+
     /// Signal length.
     pub fn n(&self) -> u64 {
         self.n

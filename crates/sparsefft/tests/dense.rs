@@ -1,44 +1,16 @@
 //! The dense FFT against its references: the naive DFT, an iterative radix-2 transform, sums in
-//! double-double arithmetic, and RustFFT. Bound everywhere: relative L2 error ≤ 3 ε √log2 n.
+//! double-double arithmetic, RustFFT, FFTW, and closed forms. Bound everywhere: relative L2 error
+//! ≤ 3 ε √log2 n.
 
 use sparsefft::dense::{Direction, Fft, Real, RealFft, Threads, Workspace, top_k};
 use sparsefft::{Complex, Error, Norm};
 use std::f64::consts::TAU;
+use testkit::fftw::{Effort, Fftw};
 use testkit::oracle;
 
-/// Readable, slow, and obviously right.
+/// Sums in double-double arithmetic.
 mod reference {
     use super::*;
-
-    /// X\[f\] = Σ x\[t\] e^{-2πi ft/n}, n² operations.
-    pub fn naive(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
-        let n = x.len();
-        let w: Vec<_> = (0..n).map(|j| Complex::cis(-TAU * j as f64 / n as f64)).collect();
-        (0..n).map(|f| x.iter().enumerate().map(|(t, v)| v * w[f * t % n]).sum()).collect()
-    }
-
-    /// Iterative Cooley-Tukey: bit reversal, then log2 n rounds of butterflies.
-    pub fn radix2(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
-        let n = x.len();
-        assert!(n.is_power_of_two());
-        let bits = n.trailing_zeros();
-        let place = |i: usize| if bits == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - bits) };
-        let mut y: Vec<_> = (0..n).map(|i| x[place(i)]).collect();
-        let mut half = 1;
-        while half < n {
-            let w: Vec<_> =
-                (0..half).map(|j| Complex::cis(-TAU * j as f64 / (2 * half) as f64)).collect();
-            for block in y.chunks_mut(2 * half) {
-                let (low, high) = block.split_at_mut(half);
-                for ((a, b), w) in low.iter_mut().zip(high).zip(&w) {
-                    let turned = *b * w;
-                    (*a, *b) = (*a + turned, *a - turned);
-                }
-            }
-            half *= 2;
-        }
-        y
-    }
 
     /// An unevaluated sum of two f64: about 32 digits.
     #[derive(Clone, Copy)]
@@ -197,7 +169,7 @@ fn conform<T: Real>(x: &[Complex<f64>], forward: &[Complex<f64>]) {
 fn short_lengths_agree_with_the_naive_dft() {
     for n in (1..=70).chain([97, 100, 127, 128, 210, 255, 256, 257, 1000, 1021, 2048]) {
         let x = noise(n, n as u64);
-        let mut expected = reference::naive(&x);
+        let mut expected = oracle::naive(&x);
         if n > 256 {
             // The naive sum itself is off by about ε√n: it vouches for the finer reference.
             let finer = oracle::dense(&x);
@@ -213,7 +185,7 @@ fn short_lengths_agree_with_the_naive_dft() {
 fn powers_of_two_agree_with_the_iterative_transform() {
     for bits in [0, 1, 4, 9, 12, 16, 20, 21] {
         let x = noise(1 << bits, 7);
-        let expected = reference::radix2(&x);
+        let expected = oracle::radix2(&x);
         conform::<f64>(&x, &expected);
         conform::<f32>(&x, &expected);
     }
@@ -227,6 +199,44 @@ fn long_lengths_of_every_kind_agree_with_rustfft() {
         let expected = oracle::dense(&x);
         conform::<f64>(&x, &expected);
         conform::<f32>(&x, &expected);
+    }
+}
+
+#[test]
+fn lengths_of_every_kind_agree_with_fftw() {
+    for n in [2usize, 60, 1009, 1 << 12, 100_000, 1 << 17, 1 << 18, 1 << 20, 1_048_583] {
+        let x = noise(n, n as u64);
+        let mut expected = x.clone();
+        let Some(fftw) = Fftw::new(&mut expected, Effort::Estimate) else {
+            println!("skipped: FFTW is not installed (Debian: libfftw3-double3)");
+            assert!(std::env::var_os("SPARSEFFT_REQUIRE_FFTW").is_none(), "FFTW is required");
+            return;
+        };
+        expected.copy_from_slice(&x);
+        fftw.run(&mut expected);
+        conform::<f64>(&x, &expected);
+        conform::<f32>(&x, &expected);
+    }
+}
+
+/// With a chirp all coefficients have one size, and their real and imaginary parts every size
+/// below it: none of them, however small, is far off. `examples/dense_bench.rs` does the same at
+/// 2^26 (`26 26 accuracy`).
+#[test]
+fn no_small_part_of_a_long_transform_is_far_off() {
+    let n = 1u64 << 22;
+    // A constant turn keeps the parts away from exact zeros, which have no relative error.
+    let turn = Complex::cis(0.3);
+    let mut x: Vec<_> = (0..n).map(|t| turn * oracle::chirp(t, n)).collect();
+    Fft::new(n).unwrap().forward(&mut x).unwrap();
+    let exact: Vec<_> = (0..n).map(|f| turn * oracle::chirp_transform(f, n)).collect();
+    check(&x, &exact, "chirp");
+    for (f, (got, exact)) in x.iter().zip(&exact).enumerate() {
+        for (got, exact) in [(got.re, exact.re), (got.im, exact.im)] {
+            let relative = (got - exact).abs() / exact.abs();
+            // The smallest of 2^23 parts is about 2^-23 of the largest: ε·2^23·√log2 n is 1e-8.
+            assert!(relative < 1e-8, "a part of X[{f}] is {got} instead of {exact}");
+        }
     }
 }
 

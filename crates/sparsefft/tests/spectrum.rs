@@ -2,7 +2,7 @@
 
 mod common;
 
-use sparsefft::{Complex, Error, Norm, Plan, Problem, Spectrum, transform};
+use sparsefft::{Complex, Error, Norm, Peak, Plan, Problem, Spectrum, transform};
 use testkit::tolerance::{self, assert_close};
 use testkit::{C64, Rng, Signal, Tone, generate, oracle};
 
@@ -153,4 +153,23 @@ fn reports_say_what_was_done() {
     assert!(total <= report.elapsed);
     let text = spectrum.certificate().to_string();
     assert!(text.contains(spectrum.certificate().verdict.name()), "{text}");
+}
+
+#[test]
+fn a_spectrum_is_put_together_from_stored_parts() {
+    let (_, x, spectrum) = example(1 << 12, 5, 507);
+    let mut peaks = spectrum.peaks().to_vec();
+    peaks.reverse();
+    let (certificate, report) = (spectrum.certificate().clone(), spectrum.report().clone());
+    let again = Spectrum::new(1 << 12, peaks.clone(), certificate.clone(), report.clone()).unwrap();
+    assert_eq!(again, spectrum);
+    assert_eq!(again.residual(&x, 0..9).unwrap(), spectrum.residual(&x, 0..9).unwrap());
+
+    let bad = |n, peaks: &[Peak]| {
+        Spectrum::new(n, peaks.to_vec(), certificate.clone(), report.clone()).unwrap_err()
+    };
+    let last = spectrum.peaks()[4].index;
+    assert_eq!(bad(0, &[]), Error::ZeroLength);
+    assert_eq!(bad(last, &peaks), Error::RangeOutside { start: last, end: last + 1, n: last });
+    assert_eq!(bad(1 << 12, &[peaks[2]; 2]), Error::RepeatedIndex { index: peaks[2].index });
 }

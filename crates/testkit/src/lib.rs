@@ -6,12 +6,14 @@
 //!
 //! - [`rng`]: a small portable generator, so that a seed means the same everywhere.
 //! - [`signal`]: signals given by their spectrum, stored or computed sample by sample.
+//! - [`fftw`]: FFTW as a judge, where it is installed.
 //! - [`generate`]: spectra: random, structured, adversarial.
 //! - [`oracle`]: closed forms → naive DFT → radix-2 → RustFFT; each judges the next.
 //! - [`tolerance`]: norms and the one place where "close enough" is defined.
 //! - [`mod@judge`]: right or wrong, certified or not.
 //! - [`promise`]: the classes of signals over which the promise is swept, and the table.
 
+pub mod fftw;
 pub mod generate;
 pub mod judge;
 pub mod oracle;

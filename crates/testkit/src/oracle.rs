@@ -119,16 +119,33 @@ pub fn closed_forms(n: u64) -> Vec<Closed> {
         },
     ];
     if n.is_multiple_of(2) {
-        // Gauss: the chirp e^{iπt²/n} transforms into its own conjugate.
         forms.push(Closed {
             name: "chirp",
-            signal: collect(&|t| root(t as u128 * t as u128, 2 * n)),
-            spectrum: collect(&|f| {
-                (n as f64).sqrt() * C64::cis(PI / 4.0) * root(f as u128 * f as u128, 2 * n).conj()
-            }),
+            signal: collect(&|t| chirp(t, n)),
+            spectrum: collect(&|f| chirp_transform(f, n)),
         });
     }
     forms
+}
+
+/// e^{iπt²/n}, n even: all samples of one size, and so are all coefficients.
+///
+/// The phases of all samples fill the circle evenly, so that an error which is a function of the
+/// phase, as the rounding of 2π is, adds up over them instead of averaging out. What the phase
+/// lost in rounding is therefore put back to first order.
+pub fn chirp(t: u64, n: u64) -> C64 {
+    let r = (t as u128 * t as u128 % (2 * n) as u128) as u64;
+    let whole = if r > n { -((2 * n - r) as f64) } else { r as f64 } / n as f64;
+    let phase = PI * whole;
+    /// π less its rounding.
+    const PI_REST: f64 = 1.2246467991473532e-16;
+    let rest = PI.mul_add(whole, -phase) + PI_REST * whole;
+    C64::cis(phase) * C64::new(1.0, rest)
+}
+
+/// Coefficient f of the [`chirp`]: its own conjugate, turned and scaled (Gauss).
+pub fn chirp_transform(f: u64, n: u64) -> C64 {
+    (n as f64).sqrt() * C64::cis(PI / 4.0) * chirp(f, n).conj()
 }
 
 /// Transform of e^{2πi νt/n} for any real ν: the Dirichlet kernel.

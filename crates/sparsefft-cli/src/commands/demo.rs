@@ -9,7 +9,7 @@ use super::search::exit;
 use crate::Exit;
 use crate::output::plot::{Plot, Theme, plot};
 use crate::output::progress::is_quiet;
-use crate::output::{self, Style, View, atomic, background, print};
+use crate::output::{self, Style, View, background, print};
 use crate::synth::{gaussian, random_tones};
 use crate::units::{self, bytes, grouped, seconds};
 use anyhow::{Context, Result, ensure};
@@ -123,11 +123,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         theme: Theme::Light,
         labels: 10,
     });
-    let bytes = match kind {
-        Picture::Svg => scene.to_svg("sparsefft demo").into_bytes(),
-        Picture::Png => scene.to_png(1.0)?,
-    };
-    atomic::write(&picture, &bytes)?;
+    kind.write(&scene, "sparsefft demo", &picture)?;
     text += &format!("\npicture  {}\n", picture.display());
     print(&text)?;
     Ok(exit(&spectrum))

@@ -58,13 +58,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let plan = args.search.plan(recording.len())?;
     detail(&format!("{}\n{plan}", recording.description));
     let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
-    let view = View {
-        spectrum: &spectrum,
-        rate: recording.rate,
-        center: recording.center,
-        real: recording.is_real(),
-        full_scale: recording.full_scale(),
-    };
+    let view = View::new(&spectrum, &recording);
     detail(&output::stages(&view));
     if let Some(memory) = peak_memory() {
         detail(&format!("peak memory {memory} bytes"));

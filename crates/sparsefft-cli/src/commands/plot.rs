@@ -5,6 +5,7 @@ use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::plot::{Plot, Theme, plot};
 use crate::output::progress::spin;
+use crate::output::scene::Scene;
 use crate::output::{View, atomic, background};
 use anyhow::{Result, bail};
 use sparsefft::Samples;
@@ -24,14 +25,8 @@ pub struct Args {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Light ink on black
-    #[arg(long, help_heading = "Picture")]
-    dark: bool,
-
-    /// Width and height in pixels
-    #[arg(long, value_name = "WxH", default_value = "1200x600", value_parser = size,
-          help_heading = "Picture")]
-    size: (u32, u32),
+    #[command(flatten)]
+    look: Look,
 
     /// How many of the strongest peaks get a label
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Picture")]
@@ -44,8 +39,34 @@ pub struct Args {
     input: Options,
 }
 
+/// How a picture looks, for every command that draws one.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Picture")]
+pub struct Look {
+    /// Light ink on black
+    #[arg(long)]
+    dark: bool,
+
+    /// Width and height in pixels [default: 1200x600, waterfalls 1200x800]
+    #[arg(long, value_name = "WxH", value_parser = size)]
+    size: Option<(u32, u32)>,
+}
+
+impl Look {
+    /// Light or dark.
+    pub fn theme(&self) -> Theme {
+        if self.dark { Theme::Dark } else { Theme::Light }
+    }
+
+    /// Width and height in pixels.
+    pub fn size(&self, default: (u32, u32)) -> (f64, f64) {
+        let (width, height) = self.size.unwrap_or(default);
+        (f64::from(width), f64::from(height))
+    }
+}
+
 /// Parses a picture's size.
-pub fn size(text: &str) -> Result<(u32, u32), String> {
+fn size(text: &str) -> Result<(u32, u32), String> {
     let bad = || format!("'{text}' is not a size; write WIDTHxHEIGHT with 200 to 10000 each");
     let (w, h) = text.split_once('x').ok_or_else(bad)?;
     let side = |s: &str| s.parse().ok().filter(|v| (200..=10_000).contains(v)).ok_or_else(bad);
@@ -70,6 +91,15 @@ impl Picture {
             _ => bail!("{}: pictures are .svg or .png; name it so", path.display()),
         }
     }
+
+    /// Writes a drawing.
+    pub fn write(self, scene: &Scene, title: &str, path: &Path) -> Result<()> {
+        let bytes = match self {
+            Picture::Svg => scene.to_svg(title).into_bytes(),
+            Picture::Png => scene.to_png(1.0)?,
+        };
+        atomic::write(path, &bytes)
+    }
 }
 
 /// Runs the command.
@@ -81,23 +111,13 @@ pub fn run(args: &Args) -> Result<Exit> {
     let hold = background::max_hold(&recording)?;
     let title = args.file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
     let scene = plot(&Plot {
-        view: &View {
-            spectrum: &spectrum,
-            rate: recording.rate,
-            center: recording.center,
-            real: recording.is_real(),
-            full_scale: recording.full_scale(),
-        },
+        view: &View::new(&spectrum, &recording),
         hold: &hold,
         title: &title,
-        size: (f64::from(args.size.0), f64::from(args.size.1)),
-        theme: if args.dark { Theme::Dark } else { Theme::Light },
+        size: args.look.size((1200, 600)),
+        theme: args.look.theme(),
         labels: args.labels,
     });
-    let bytes = match kind {
-        Picture::Svg => scene.to_svg(&title).into_bytes(),
-        Picture::Png => scene.to_png(1.0)?,
-    };
-    atomic::write(&args.output, &bytes)?;
+    kind.write(&scene, &title, &args.output)?;
     Ok(exit(&spectrum))
 }

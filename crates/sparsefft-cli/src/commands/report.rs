@@ -46,13 +46,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let plan = args.search.plan(recording.len())?;
     let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let hold = background::max_hold(&recording)?;
-    let view = View {
-        spectrum: &spectrum,
-        rate: recording.rate,
-        center: recording.center,
-        real: recording.is_real(),
-        full_scale: recording.full_scale(),
-    };
+    let view = View::new(&spectrum, &recording);
     let count = match args.insets {
         Some(count) => count,
         None if recording.len() > LONG => {

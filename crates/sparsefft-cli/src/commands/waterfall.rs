@@ -1,12 +1,11 @@
 //! `sparsefft waterfall`: peaks over time, as PNG or SVG.
 
-use super::plot::{Picture, size};
+use super::plot::{Look, Picture};
 use crate::Exit;
 use crate::input::{Options, Recording};
-use crate::output::plot::Theme;
+use crate::output::print;
 use crate::output::progress::Bar;
 use crate::output::waterfall::{Axes, dots, draw, tracks};
-use crate::output::{atomic, print};
 use crate::units;
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -41,14 +40,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Light ink on black
-    #[arg(long, help_heading = "Picture")]
-    dark: bool,
-
-    /// Width and height in pixels
-    #[arg(long, value_name = "WxH", default_value = "1200x800", value_parser = size,
-          help_heading = "Picture")]
-    size: (u32, u32),
+    #[command(flatten)]
+    look: Look,
 
     #[command(flatten)]
     input: Options,
@@ -81,14 +74,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         width,
     };
     let title = args.file.file_name().map_or_else(String::new, |f| f.to_string_lossy().into());
-    let theme = if args.dark { Theme::Dark } else { Theme::Light };
-    let pixels = (f64::from(args.size.0), f64::from(args.size.1));
-    let scene = draw(&rows, &tracks, &axes, &title, pixels, theme);
-    let bytes = match kind {
-        Picture::Svg => scene.to_svg(&title).into_bytes(),
-        Picture::Png => scene.to_png(1.0)?,
-    };
-    atomic::write(&args.output, &bytes)?;
+    let (size, theme) = (args.look.size((1200, 800)), args.look.theme());
+    let scene = draw(&rows, &tracks, &axes, &title, size, theme);
+    kind.write(&scene, &title, &args.output)?;
     if args.json {
         let list: Vec<_> = tracks
             .iter()

@@ -178,30 +178,9 @@ impl Recording {
         Self::finish(file, map, found, options)
     }
 
-    /// Cuts out the wanted part and checks that it lies inside the file.
+    /// Cuts out the wanted part.
     fn finish(file: File, map: Mmap, found: Found, options: &Options) -> Result<Self> {
-        let mut layout = found.layout;
-        ensure!(
-            options.skip < layout.n,
-            "--skip {} leaves nothing of {} samples; skip fewer",
-            options.skip,
-            layout.n
-        );
-        layout.offset += options.skip * layout.stride;
-        layout.n -= options.skip;
-        if let Some(count) = options.count {
-            ensure!(
-                count <= layout.n,
-                "--count {count} is more than the {} samples there are; ask for fewer",
-                layout.n
-            );
-            layout.n = count;
-        }
-        // Readers promise this; the check turns a mistake of theirs into an error.
-        ensure!(
-            layout.n > 0 && layout.end().is_some_and(|end| end <= map.len() as u64),
-            "the file is shorter than its header promises; copy it again"
-        );
+        let layout = cut(found.layout, map.len() as u64, options)?;
         Ok(Recording {
             description: layout.describe(),
             scattered: scattered::Scattered::new(file, map.len() as u64, layout),
@@ -232,6 +211,9 @@ impl Samples for Recording {
     }
     fn is_real(&self) -> bool {
         !self.layout.complex
+    }
+    fn resolution(&self) -> f64 {
+        if self.full_scale() > 1.0 { 1.0 } else { 0.0 }
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         match &self.scattered {
@@ -288,6 +270,49 @@ fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> 
             Ok(Found { raw: Some(kind), ..Found::plain(layout) })
         }
     }
+}
+
+/// The part of the samples that the options ask for, inside a file of `size` bytes.
+fn cut(mut layout: Layout, size: u64, options: &Options) -> Result<Layout> {
+    ensure!(
+        options.skip < layout.n,
+        "--skip {} leaves nothing of {} samples; skip fewer",
+        options.skip,
+        layout.n
+    );
+    layout.offset += options.skip * layout.stride;
+    layout.n -= options.skip;
+    if let Some(count) = options.count {
+        ensure!(
+            count <= layout.n,
+            "--count {count} is more than the {} samples there are; ask for fewer",
+            layout.n
+        );
+        layout.n = count;
+    }
+    // Readers promise this; the check turns a mistake of theirs into an error.
+    ensure!(
+        layout.n > 0 && layout.end().is_some_and(|end| end <= size),
+        "the file is shorter than its header promises; copy it again"
+    );
+    Ok(layout)
+}
+
+/// Where the samples of a file in memory lie; `format` as `--format` has it, with
+/// `sigmf-archive` for an archive.
+///
+/// # Errors
+/// One sentence: what is wrong with the file, and what to do.
+pub fn probe(format: &str, file: &[u8], options: &Options) -> Result<Layout> {
+    cut(read_header(named(format)?, file, options)?.layout, file.len() as u64, options)
+}
+
+/// Where the samples of a SigMF dataset of `size` bytes lie, by the text of its metadata.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_sigmf(text: &[u8], size: u64, options: &Options) -> Result<Layout> {
+    cut(read_sigmf(sigmf::parse(text)?, 0, size, options)?.layout, size, options)
 }
 
 /// The layout of a SigMF dataset of `size` bytes from `offset` on.

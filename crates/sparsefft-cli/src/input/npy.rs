@@ -173,8 +173,9 @@ const FORTRAN: &str =
 fn dtype(descr: &str) -> Result<(Number, bool, bool)> {
     let unsupported = || {
         format!(
-            "the dtype '{descr}' is not supported; convert it with array.astype to a float, \
-             complex or integer type of at most 64 bits per number"
+            "the dtype '{}' is not supported; convert it with array.astype to a float, \
+             complex or integer type of at most 64 bits per number",
+            descr.escape_debug()
         )
     };
     let (order, kind) = match descr.as_bytes().first() {
@@ -225,7 +226,7 @@ impl Dictionary {
                 "descr" => found.descr = Some(at.string()?.to_owned()),
                 "fortran_order" => found.fortran_order = at.boolean()?,
                 "shape" => found.shape = Some(at.tuple()?),
-                other => bail!("unknown entry '{other}'"),
+                other => bail!("unknown entry '{}'", other.escape_debug()),
             }
             if !at.eat(',') {
                 at.expect('}')?;

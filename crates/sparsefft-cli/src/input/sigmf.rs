@@ -46,7 +46,8 @@ pub fn parse(text: &[u8]) -> Result<Meta> {
         .context("the SigMF metadata have no 'core:datatype'; add one such as cf32_le")?;
     let kind = raw::Type::parse(datatype).with_context(|| {
         format!(
-            "the SigMF datatype '{datatype}' is not supported; convert it to cf32_le or ci16_le"
+            "the SigMF datatype '{}' is not supported; convert it to cf32_le or ci16_le",
+            datatype.escape_debug()
         )
     })?;
     let whole = |object: &serde_json::Map<String, Value>, key: &str| -> Result<Option<u64>> {
@@ -94,7 +95,8 @@ pub fn dataset(meta_path: &Path, meta: &Meta) -> Result<PathBuf> {
         Some(name) => {
             ensure!(
                 Path::new(name).file_name().is_some_and(|f| f == name.as_str()),
-                "'core:dataset' must be a plain file name beside the metadata, not '{name}'"
+                "'core:dataset' must be a plain file name beside the metadata, not '{}'",
+                name.escape_debug()
             );
             Ok(meta_path.with_file_name(name))
         }

@@ -22,7 +22,8 @@ pub use json::{Peaks, Plan as PlanJson};
 pub use npz::npz;
 pub use table::{header, stages, table};
 
-use sparsefft::{Peak, Spectrum};
+use crate::input::Recording;
+use sparsefft::{Peak, Samples, Spectrum};
 use std::io::{IsTerminal, Write};
 
 /// A spectrum and what the recording tells about its axes.
@@ -39,7 +40,18 @@ pub struct View<'a> {
     pub full_scale: f64,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The answer for a recording.
+    pub fn new(spectrum: &'a Spectrum, recording: &Recording) -> Self {
+        View {
+            spectrum,
+            rate: recording.rate,
+            center: recording.center,
+            real: recording.is_real(),
+            full_scale: recording.full_scale(),
+        }
+    }
+
     /// Frequency of a peak: in Hz if the rate is known, else in cycles per sample.
     pub fn frequency(&self, peak: &Peak) -> f64 {
         self.axis(peak.frequency(self.spectrum.n()))
@@ -104,7 +116,12 @@ impl Style {
         let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
         let colour = std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb;
-        let width = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok()).unwrap_or(80);
+        let asked = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok());
+        let seen = || {
+            terminal_size::terminal_size_of(std::io::stdout())
+                .map(|(width, _)| usize::from(width.0))
+        };
+        let width = asked.or_else(seen).unwrap_or(80);
         Style { colour, width: usize::clamp(width, 40, 200) }
     }
 

@@ -3,6 +3,7 @@
 
 use super::View;
 use super::scene::{Anchor, Colour, Scene, Shape, ticks};
+use super::table::share;
 use crate::units::{grouped, seconds};
 
 /// Light or dark.
@@ -171,6 +172,8 @@ pub fn level_range(view: &View<'_>, hold: &[f64]) -> [f64; 2] {
     let levels = || peaks.iter().map(|p| view.level(p));
     let highest = hold.iter().map(|&h| view.level_of(h)).chain(levels()).fold(-300.0, f64::max);
     let (floor, threshold) = reference_lines(view);
+    // What was computed densely is known far below the noise; that is no place to look at.
+    let threshold = threshold.filter(|&t| floor.is_none_or(|f| t >= f));
     let mut lowest = levels().chain(floor).chain(threshold).fold(highest, f64::min);
     if peaks.is_empty() {
         lowest = lowest.min(highest - 40.0);
@@ -262,9 +265,15 @@ fn draw_peaks(scene: &mut Scene, frame: &Frame, p: &Plot<'_>, palette: &Palette)
         scene.add(Shape::Disc { at: [x, y, 2.5], fill: palette.peak });
     }
     let [left, top, right, _] = frame.area;
-    let mut taken: Vec<[f64; 4]> = Vec::new();
-    for peak in peaks.iter().take(p.labels) {
+    let mut taken: Vec<[f64; 3]> = Vec::new();
+    let mut stems: Vec<f64> = Vec::new();
+    for peak in &peaks {
         let (x, y) = frame.place(p.view.frequency(peak), p.view.level(peak));
+        // Weaker peaks on the same pixels, the skirt of a tone between bins say, need no name.
+        if stems.len() == p.labels || stems.iter().any(|s| (s - x).abs() < 3.0) {
+            continue;
+        }
+        stems.push(x);
         let text = match p.view.rate {
             Some(_) => {
                 let f = p.view.frequency(peak);
@@ -283,7 +292,7 @@ fn draw_peaks(scene: &mut Scene, frame: &Frame, p: &Plot<'_>, palette: &Palette)
                     .any(|t| x + half > t[0] && x - half < t[1] && (y - t[2]).abs() < 13.0)
         });
         if let Some(y) = free {
-            taken.push([x - half, x + half, y, 0.0]);
+            taken.push([x - half, x + half, y]);
             scene.add_with(
                 Shape::Text {
                     at: (x, y),
@@ -304,10 +313,13 @@ fn heading(scene: &mut Scene, p: &Plot<'_>, palette: &Palette) {
     let n = p.view.spectrum.n();
     scene.text((80.0, 24.0), p.title, 16.0, Anchor::Start, palette.ink);
     let facts = format!(
-        "{} peaks of {} bins, {:.2} % of the samples read in {}, {}",
+        "{} peaks of {} bins, {} samples read in {}, {}",
         grouped(p.view.spectrum.peaks().len() as u64),
         grouped(n),
-        100.0 * report.samples_read as f64 / n as f64,
+        match share(p.view).as_str() {
+            "all" => "all".to_owned(),
+            part => format!("{part} of the"),
+        },
         seconds(report.elapsed.as_secs_f64()),
         p.view.spectrum.certificate().verdict
     );

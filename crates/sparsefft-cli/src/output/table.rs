@@ -10,15 +10,20 @@ const BAR: usize = 24;
 pub fn header(view: &View<'_>) -> String {
     let report = view.spectrum.report();
     let n = view.spectrum.n();
-    let share = 100.0 * report.samples_read as f64 / n as f64;
-    format!(
-        "{} of {} samples read ({}), {} by '{}'",
-        grouped(report.samples_read),
-        grouped(n),
-        percent(share),
-        seconds(report.elapsed.as_secs_f64()),
-        report.algorithm
-    )
+    let reads = if report.samples_read < n {
+        let (read, all) = (grouped(report.samples_read), grouped(n));
+        format!("{read} of {all} samples read ({})", share(view))
+    } else {
+        format!("{} {} samples read", share(view), grouped(n))
+    };
+    format!("{reads}, {} by '{}'", seconds(report.elapsed.as_secs_f64()), report.algorithm)
+}
+
+/// How many of the samples were read: `0.34 %`, or `all`. A dense transform after a failed search
+/// reads some of them twice, which must not look like more than all.
+pub fn share(view: &View<'_>) -> String {
+    let (read, n) = (view.spectrum.report().samples_read, view.spectrum.n());
+    if read < n { percent(100.0 * read as f64 / n as f64) } else { "all".to_owned() }
 }
 
 /// Time per stage in one line.

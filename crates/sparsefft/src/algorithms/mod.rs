@@ -49,25 +49,12 @@ pub(crate) struct Answer {
 /// Adds up time per stage.
 pub(crate) struct Clock {
     last: Instant,
-    spent: [Duration; Clock::STAGES],
+    spent: [Duration; Stage::ALL.len()],
 }
 
 impl Clock {
-    const STAGES: usize = Stage::Dense as usize + 1;
-    const ORDER: [Stage; Clock::STAGES] = [
-        Stage::Permute,
-        Stage::Window,
-        Stage::Fold,
-        Stage::BucketFft,
-        Stage::Locate,
-        Stage::Estimate,
-        Stage::Peel,
-        Stage::Certify,
-        Stage::Dense,
-    ];
-
     fn start() -> Self {
-        Clock { last: Instant::now(), spent: [Duration::ZERO; Clock::STAGES] }
+        Clock { last: Instant::now(), spent: [Duration::ZERO; Stage::ALL.len()] }
     }
 
     /// Charges the time since the last lap to a stage.
@@ -79,7 +66,7 @@ impl Clock {
 
     /// Time per stage that ran.
     pub(crate) fn stages(&self) -> Vec<(Stage, Duration)> {
-        Self::ORDER
+        Stage::ALL
             .into_iter()
             .zip(self.spent)
             .filter(|(_, spent)| *spent > Duration::ZERO)

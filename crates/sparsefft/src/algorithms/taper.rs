@@ -38,6 +38,9 @@ impl Samples for Tapered<'_> {
     fn len(&self) -> u64 {
         self.signal.len()
     }
+    fn resolution(&self) -> f64 {
+        self.signal.resolution()
+    }
     fn is_real(&self) -> bool {
         self.signal.is_real()
     }

@@ -34,7 +34,7 @@ use crate::stages::number::{Rng, smooth_divisors};
 use crate::stages::tally::{Election, Kept, Voter, median};
 use crate::stages::unity::Unity;
 use crate::{Complex, Error};
-use rustfft::{Fft, FftPlanner};
+use rustfft::{Fft, FftDirection};
 use std::fmt;
 use std::sync::Arc;
 
@@ -243,7 +243,7 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Buffers {
     windows: Vec<(FlatKind, u64, Arc<Flat>)>,
-    planner: Option<FftPlanner<f64>>,
+    kernels: Vec<Arc<dyn Fft<f64>>>,
     slots: Vec<Slot>,
     energies: Vec<f64>,
     pub(super) residues: Kept,
@@ -258,7 +258,12 @@ impl fmt::Debug for Buffers {
 impl Buffers {
     /// The forward FFT of this size.
     pub(super) fn fft(&mut self, size: usize) -> Arc<dyn Fft<f64>> {
-        self.planner.get_or_insert_with(FftPlanner::new).plan_fft_forward(size)
+        if let Some(kernel) = self.kernels.iter().find(|k| k.len() == size) {
+            return kernel.clone();
+        }
+        let kernel = sparsefft_kernels::double(size, FftDirection::Forward);
+        self.kernels.push(kernel.clone());
+        kernel
     }
 
     /// The window of a recipe, made once.

@@ -18,6 +18,7 @@ use super::scalar::{Real, narrow};
 use super::threads::{Shared, Threads, for_each};
 use super::transpose::{Far, Strided, transpose};
 use num_complex::Complex;
+use rustfft::num_traits::One;
 use rustfft::{Fft, FftDirection};
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,24 +43,40 @@ pub(crate) struct FourStep<T: Real> {
     columns: Arc<dyn Fft<T>>,
     rows: Arc<dyn Fft<T>>,
     roots: Roots,
+    /// Twiddle factors of columns 0 … W-1; those of column t2 are theirs times those of the multiple
+    /// of W below it.
+    steps: Vec<Complex<T>>,
     direction: FftDirection,
 }
 
 impl<T: Real> FourStep<T> {
     pub(crate) fn new(n1: usize, n2: usize, direction: FftDirection) -> Self {
-        FourStep {
+        let mut four = FourStep {
             n1,
             n2,
             columns: T::kernel(n1, direction),
             rows: T::kernel(n2, direction),
             roots: Roots::new((n1 * n2) as u64),
+            steps: Vec::new(),
             direction,
+        };
+        let twiddles = four.twiddles_len();
+        let mut steps = vec![Complex::default(); Self::width(n1) * twiddles];
+        // Fewer columns than W: the rest is never asked for.
+        for (w, step) in steps.chunks_exact_mut(twiddles).enumerate().take(n2) {
+            four.twiddles(w, T::one(), step);
         }
+        four.steps = steps;
+        four
     }
 
     /// Length of the fine twiddle table of one column, about √n1; the coarse one has n1/fine.
     fn fine(&self) -> usize {
         1 << self.n1.ilog2().div_ceil(2)
+    }
+
+    fn twiddles_len(&self) -> usize {
+        self.fine() + self.n1.div_ceil(self.fine())
     }
 
     /// Columns or rows per tile: a whole number of cache lines, and a tile of at most 1 MiB where
@@ -81,7 +98,7 @@ impl<T: Real> FourStep<T> {
         let need = |len: usize, fft: &Arc<dyn Fft<T>>| {
             Self::width(len) * (len + PAD) + fft.get_inplace_scratch_len()
         };
-        let twiddles = self.fine() + self.n1.div_ceil(self.fine());
+        let twiddles = 2 * self.twiddles_len();
         need(self.n1, &self.columns).max(need(self.n2, &self.rows)) + twiddles
     }
 
@@ -159,17 +176,27 @@ impl<T: Real> FourStep<T> {
         let (first, count) = (columns.start, columns.len());
         let stride = n1 + PAD;
         let (tile, scratch) = tile.split_at_mut(count * stride);
-        let (fine, scratch) = scratch.split_at_mut(self.fine());
-        let (coarse, scratch) = scratch.split_at_mut(n1.div_ceil(self.fine()));
+        let turned_len = self.twiddles_len();
+        let (base, scratch) = scratch.split_at_mut(turned_len);
+        let (turned, scratch) = scratch.split_at_mut(turned_len);
         let scratch = &mut scratch[..self.columns.get_inplace_scratch_len()];
         // SAFETY: the source is the caller's; the tile has `count` rows of n1 values.
         unsafe {
             transpose(from, Strided { start: tile.as_mut_ptr(), stride }, n1, count, Far::Source);
         }
-        for (w, row) in tile.chunks_exact_mut(stride).enumerate() {
+        // Counted from multiples of the width, not from the tile: where tiles start depends on
+        // the alignment of the data, and results must not.
+        let width = Self::width(n1);
+        let steps = |t2: usize| &self.steps[t2 % width * turned_len..][..turned_len];
+        for (t2, row) in columns.zip(tile.chunks_exact_mut(stride)) {
             let row = &mut row[..n1];
             self.columns.process_with_scratch(row, scratch);
-            self.twiddles(first + w, scale, fine, coarse);
+            if t2 == first || t2.is_multiple_of(width) {
+                self.twiddles(t2 - t2 % width, scale, base);
+            }
+            turned.copy_from_slice(base);
+            T::rotate(turned, &[Complex::one()], steps(t2));
+            let (fine, coarse) = turned.split_at(self.fine());
             T::rotate(row, coarse, fine);
         }
         // SAFETY: as above, with the caller's n1·count places as the target.
@@ -179,12 +206,14 @@ impl<T: Real> FourStep<T> {
         }
     }
 
-    /// e^{∓2πi t2 k1/n}·scale for all k1, as coarse\[k1 / |fine|\]·fine\[k1 % |fine|\].
-    fn twiddles(&self, t2: usize, scale: T, fine: &mut [Complex<T>], coarse: &mut [Complex<T>]) {
+    /// e^{∓2πi t2 k1/n}·scale for all k1 as a product: values for k1 below |fine|, then, with the
+    /// scale, for its multiples.
+    fn twiddles(&self, t2: usize, scale: T, out: &mut [Complex<T>]) {
         let root = |k1: usize| {
             let w = self.roots.get(t2 as u64 * k1 as u64);
             if self.direction == FftDirection::Forward { w } else { w.conj() }
         };
+        let (fine, coarse) = out.split_at_mut(self.fine());
         for (a, c) in coarse.iter_mut().enumerate() {
             *c = narrow(root(a * fine.len()) * scale.wide());
         }

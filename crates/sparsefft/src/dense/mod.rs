@@ -390,6 +390,6 @@ pub(crate) fn forward(x: &mut [Complex<f64>]) {
     let plan = Fft::new(x.len() as u64);
     if plan.and_then(|plan| plan.forward(x)).is_err() && !x.is_empty() {
         // No room for the extra buffers of the fast way; this one may need fewer.
-        rustfft::FftPlanner::new().plan_fft_forward(x.len()).process(x);
+        f64::kernel(x.len(), FftDirection::Forward).process(x);
     }
 }

@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 use rustfft::num_traits::Float;
-use rustfft::{FftDirection, FftNum, FftPlanner};
+use rustfft::{FftDirection, FftNum};
 use std::sync::Arc;
 
 mod sealed {
@@ -24,8 +24,7 @@ pub trait Real: FftNum + Float + Default + sealed::Sealed {
     #[doc(hidden)]
     fn wide(self) -> f64;
 
-    /// RustFFT's kernel for a length. Not generic, so that it is compiled once, in this library,
-    /// and not in every program that uses it: these kernels take most of a minute.
+    /// RustFFT's kernel for a length.
     #[doc(hidden)]
     fn kernel(n: usize, direction: FftDirection) -> Arc<dyn rustfft::Fft<Self>>;
 
@@ -57,7 +56,7 @@ fn has_fma() -> bool {
 }
 
 macro_rules! real {
-    ($t:ty, $name:literal, $vector:ident) => {
+    ($t:ty, $name:literal, $kernel:ident, $vector:ident) => {
         impl Real for $t {
             const NAME: &'static str = $name;
 
@@ -72,7 +71,7 @@ macro_rules! real {
             }
 
             fn kernel(n: usize, direction: FftDirection) -> Arc<dyn rustfft::Fft<Self>> {
-                FftPlanner::<$t>::new().plan_fft(n, direction)
+                sparsefft_kernels::$kernel(n, direction)
             }
 
             fn rotate(row: &mut [Complex<$t>], coarse: &[Complex<$t>], fine: &[Complex<$t>]) {
@@ -86,8 +85,8 @@ macro_rules! real {
         }
     };
 }
-real!(f32, "f32", rotate_f32);
-real!(f64, "f64", rotate_f64);
+real!(f32, "f32", single, rotate_f32);
+real!(f64, "f64", double, rotate_f64);
 
 /// AVX2 with FMA. Complex numbers lie interleaved, so (a+bi)(c+di) is one alternating
 /// subtract-add: (a·c - b·d, b·c + a·d).

@@ -108,12 +108,12 @@ mod x86 {
         };
     }
 
-    macro_rules! far {
-        ($size:tt, $source:ident, $target:ident, $stream:ident) => {
+    macro_rules! far_source {
+        ($size:tt, $name:ident) => {
             /// # Safety
             /// As `transpose`, with both numbers multiples of 4.
             #[target_feature(enable = "avx2")]
-            pub(super) unsafe fn $source(
+            pub(super) unsafe fn $name(
                 from: Strided<*const f64>,
                 to: Strided<*mut f64>,
                 rows: usize,
@@ -135,11 +135,18 @@ mod x86 {
                     }
                 }
             }
+        };
+    }
+    far_source!(8, far_source_8);
+    far_source!(16, far_source_16);
 
+    macro_rules! far_target {
+        ($size:tt, $name:ident, $store:ident) => {
             /// # Safety
-            /// As `transpose`, with both numbers multiples of 4.
+            /// As `transpose`, with both numbers multiples of 4, and the target's rows aligned
+            /// for the streaming version.
             #[target_feature(enable = "avx2")]
-            pub(super) unsafe fn $target(
+            pub(super) unsafe fn $name(
                 from: Strided<*const f64>,
                 to: Strided<*mut f64>,
                 rows: usize,
@@ -149,36 +156,20 @@ mod x86 {
                     for i in (0..rows).step_by(4) {
                         // SAFETY: the block lies inside both matrices.
                         unsafe {
-                            block!($size, from, to, i, j, _mm256_storeu_pd);
-                        }
-                    }
-                }
-            }
-
-            /// # Safety
-            /// As `transpose`, with both numbers multiples of 4 and the target's rows aligned.
-            #[target_feature(enable = "avx2")]
-            pub(super) unsafe fn $stream(
-                from: Strided<*const f64>,
-                to: Strided<*mut f64>,
-                rows: usize,
-                columns: usize,
-            ) {
-                for j in (0..columns).step_by(4) {
-                    for i in (0..rows).step_by(4) {
-                        // SAFETY: the block lies inside both matrices, the target aligned.
-                        unsafe {
-                            block!($size, from, to, i, j, _mm256_stream_pd);
+                            block!($size, from, to, i, j, $store);
                         }
                     }
                 }
                 // Other threads read what was streamed; it must be visible before they start.
+                // After ordinary stores this costs nothing to speak of.
                 _mm_sfence();
             }
         };
     }
-    far!(8, far_source_8, far_target_8, far_stream_8);
-    far!(16, far_source_16, far_target_16, far_stream_16);
+    far_target!(8, far_target_8, _mm256_storeu_pd);
+    far_target!(16, far_target_16, _mm256_storeu_pd);
+    far_target!(8, far_stream_8, _mm256_stream_pd);
+    far_target!(16, far_stream_16, _mm256_stream_pd);
 }
 
 #[cfg(test)]

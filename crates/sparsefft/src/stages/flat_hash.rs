@@ -180,7 +180,7 @@ mod tests {
                 let permutation = Permutation::draw(n, 1, stream);
                 let mut z = vec![Complex::ZERO; b];
                 fold(&x, &permutation, &window, &mut z).unwrap();
-                rustfft::FftPlanner::new().plan_fft_forward(b).process(&mut z);
+                sparsefft_kernels::double(b, rustfft::FftDirection::Forward).process(&mut z);
                 for (f, a) in tones {
                     Place::of(f, &permutation, &unity, n, b).subtract(&mut z, &window, a);
                 }

@@ -158,7 +158,7 @@ impl Lobe {
                         Complex::new(self.response(nu * b) / w as f64, 0.0)
                     })
                     .collect();
-                rustfft::FftPlanner::new().plan_fft_forward(w).process(&mut c);
+                sparsefft_kernels::double(w, rustfft::FftDirection::Forward).process(&mut c);
                 c[..=half].iter().map(|v| v.re).collect()
             }
         }

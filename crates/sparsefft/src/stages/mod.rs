@@ -48,6 +48,19 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every stage, in the order of the pipeline.
+    pub const ALL: [Stage; 9] = [
+        Stage::Permute,
+        Stage::Window,
+        Stage::Fold,
+        Stage::BucketFft,
+        Stage::Locate,
+        Stage::Estimate,
+        Stage::Peel,
+        Stage::Certify,
+        Stage::Dense,
+    ];
+
     /// The name used on every surface.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! One attempt: measure, set the noise level, decode what stands alone.
 
 use super::{Outcome, refuse, resolve, window_hash};
-use crate::algorithms::Run;
+use crate::algorithms::{Answer, Run};
 use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
@@ -62,6 +62,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) weak: usize,
     /// Whether a window has seen what the comb does not.
     pub(super) blind: bool,
+    /// Whether what is below the tolerance passes for noise.
+    tolerant: bool,
     pub(super) scratch: resolve::Scratch,
 }
 
@@ -100,6 +102,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             loose,
             weak: 0,
             blind: false,
+            tolerant: false,
             scratch,
         }
     }
@@ -211,7 +214,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         ladder: &[u64],
     ) -> Result<Outcome, Error> {
         let fft = self.run.plan.fft(bins);
-        let mut comb = match previous {
+        let comb = match previous {
             Some(coarse) => coarse.refine(self.run, fft)?,
             None => {
                 let mut comb = Hash::new(self.run, fft, Kind::Comb);
@@ -227,6 +230,13 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
         self.measure_noise(&comb);
+        self.look(comb)
+    }
+
+    /// Decodes a measured comb, with windows for what it leaves.
+    fn look(&mut self, mut comb: Hash) -> Result<Outcome, Error> {
+        let bins = comb.buckets;
+        let least_noise = self.noise;
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
         self.active(&comb, &mut active);
         let mut crowded = active.len() as f64 > CROWDED * bins as f64;
@@ -236,6 +246,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             placed = self.climb(&mut comb, bins as u64, &active)?;
             if comb.offsets.len() > before {
                 self.measure_noise(&comb);
+                if self.tolerant {
+                    (self.noisy, self.noise) = (true, self.noise.max(least_noise));
+                }
                 self.active(&comb, &mut active);
                 crowded = active.len() as f64 > CROWDED * bins as f64;
             }
@@ -258,6 +271,51 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.polish();
         }
         self.conclude()
+    }
+
+    /// A second look at what an attempt has measured, with everything below the tolerance taken
+    /// for noise: rounded or quantised samples hold thousands of tiny coefficients that nobody
+    /// asked for. `None` where that is not certified, or finds fewer than were asked for.
+    pub(super) fn tolerate(&mut self) -> Result<Option<Answer>, Error> {
+        let problem = &self.run.plan.problem;
+        let step = self.run.signal.resolution();
+        let parts = if self.run.signal.is_real() { 1.0 } else { 2.0 };
+        // A rounded sample is off by at most half a step.
+        let rounding = 0.25 * parts * step * step;
+        let tolerable = rounding.max(problem.tolerance * problem.tolerance * self.power);
+        let k = problem.k().unwrap_or(0);
+        if k == 0 || tolerable <= self.noise || self.declared_exact() {
+            return Ok(None);
+        }
+        (self.noisy, self.noise, self.tolerant) = (true, tolerable, true);
+        (self.weak, self.blind) = (0, false);
+        self.known.clear();
+        self.suspects.clear();
+        self.loose.clear();
+        let first = if self.comb.is_some() { 0 } else { 1 };
+        while self.windows.len() > first {
+            if let Some(window) = self.windows.pop() {
+                window.recycle(self.run);
+            }
+        }
+        let outcome = if let Some(mut comb) = self.comb.take() {
+            comb.sum_energies();
+            self.look(comb)?
+        } else if let Some(mut hash) = self.windows.pop() {
+            hash.begin_peeling();
+            self.windows.push(hash);
+            self.known.link(None);
+            self.exchange();
+            self.resolve()?;
+            self.polish();
+            self.conclude()?
+        } else {
+            return Ok(None);
+        };
+        Ok(match outcome {
+            Outcome::Certified(answer) if answer.peaks.len() as u64 >= k => Some(answer),
+            _ => None,
+        })
     }
 
     /// A window hash of all frequencies, then more until all are explained.
@@ -357,7 +415,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Notes a comb bin whose phasors are so alike that noise in its values is amplified.
     pub(super) fn note_loose(&mut self, b: usize, apart: f64) {
-        if self.noisy && apart < 0.3 && !self.loose.contains(&(b as u32)) {
+        if self.noisy && apart < 0.3 {
             self.loose.push(b as u32);
         }
     }
@@ -367,7 +425,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn settle_noise(&mut self) -> Result<(), Error> {
         for _ in 0..4 {
             let Some(hash) = self.windows.first() else { return Ok(()) };
-            if !self.noisy || self.known.is_empty() || self.weak > 0 {
+            if !self.noisy || self.tolerant || self.known.is_empty() || self.weak > 0 {
                 return Ok(());
             }
             let Kind::Window { kaiser, .. } = &hash.kind else { return Ok(()) };
@@ -396,7 +454,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// The noise power from all bins of a decoded comb: what is neither noise nor rounding has
     /// been explained, each coefficient at the price of one lane.
     pub(super) fn refine_noise(&mut self) {
-        if !self.noisy {
+        if !self.noisy || self.tolerant {
             return;
         }
         let Some(comb) = &self.comb else { return };

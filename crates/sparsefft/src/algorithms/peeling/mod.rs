@@ -74,6 +74,10 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
             First::Comb { bins } => engine.comb_attempt(bins, previous.take(), &recipe.ladder)?,
             First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
         };
+        let outcome = match outcome {
+            Outcome::Certified(_) | Outcome::Short(_) => outcome,
+            _ => engine.tolerate()?.map_or(outcome, Outcome::Certified),
+        };
         let comb = engine.finish();
         let blind = matches!(outcome, Outcome::Blind(_));
         let (best, counts) = match outcome {

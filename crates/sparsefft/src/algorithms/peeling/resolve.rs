@@ -108,10 +108,15 @@ impl Engine<'_, '_> {
                 open = self.open_bins();
             }
             // Four hashes without a find: something known is wrong, or the noise hides the rest.
-            if open == 0 || stalled >= 4 {
+            if open == 0 || stalled >= 4 || self.overrun() {
                 return Ok(());
             }
-            let left = match self.run.plan.problem.k() {
+            // Each open bin holds two or more: what was asked for is not what is there.
+            let k = self.run.plan.problem.k();
+            if k.is_some_and(|k| (self.known.len() + 3 * open) as u64 > k.saturating_mul(4) + 16) {
+                return Ok(());
+            }
+            let left = match k {
                 Some(k) => (3 * open as u64).max(k.saturating_sub(self.known.len() as u64)),
                 None => 3 * open as u64,
             };
@@ -131,6 +136,11 @@ impl Engine<'_, '_> {
             };
             let reads = window::length(beta, buckets) as f64;
             if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense(self.n).nanoseconds {
+                return Ok(());
+            }
+            // A hash far larger than the first: more bins there would tell more.
+            let first = self.comb.as_ref().or(self.windows.first()).map_or(0, |h| h.buckets);
+            if reads > 24.0 * first.max(64) as f64 {
                 return Ok(());
             }
             let stream = window_stream(self.attempt, round);
@@ -162,6 +172,12 @@ impl Engine<'_, '_> {
             stalled = if self.known.len() == before { stalled + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// Whether far more has been found than was asked for: the signal is something else.
+    fn overrun(&self) -> bool {
+        let k = self.run.plan.problem.k();
+        k.is_some_and(|k| self.known.len() as u64 > k.saturating_mul(16).saturating_add(1024))
     }
 
     /// Whether a window hash holds far more power than the comb: an impulse train that the comb
@@ -265,6 +281,9 @@ impl Engine<'_, '_> {
     /// Decodes bins of all hashes against each other until nothing more is found.
     pub(super) fn exchange(&mut self) {
         for _ in 0..200 {
+            if self.overrun() {
+                break;
+            }
             let mut progress = false;
             for w in 0..self.windows.len() {
                 progress |= self.decode_window(w);
@@ -286,10 +305,9 @@ impl Engine<'_, '_> {
         match &self.comb {
             None => chosen.extend(0..self.known.len() as u32),
             Some(_) => {
-                for &b in self.loose.iter().chain(&self.suspects) {
-                    if self.loose.contains(&b) || self.overfull(b as usize) {
-                        chosen.extend(self.known.members(b as usize).map(|i| i as u32));
-                    }
+                let overfull = self.suspects.iter().filter(|&&b| self.overfull(b as usize));
+                for &b in self.loose.iter().chain(overfull) {
+                    chosen.extend(self.known.members(b as usize).map(|i| i as u32));
                 }
                 chosen.sort_unstable();
                 chosen.dedup();
@@ -458,10 +476,19 @@ impl Engine<'_, '_> {
             let (f, _) = Lattice::all(self.n).snap(t);
             return (comb.energy[(f % size) as usize] > limit).then_some(f);
         }
-        // With noise, the ladder was only built to tell the open residues apart.
-        let near = self
-            .open(comb)
-            .map(|b| Lattice { n: self.n, modulus: size, residue: b as u64 }.snap(t));
+        // With noise, the ladder was only built to tell the open residues apart: the nearest one
+        // on either side of t·n mod B.
+        let residue = (t * self.n as f64).rem_euclid(size as f64);
+        let at = self.suspects.partition_point(|&b| f64::from(b) < residue);
+        let is_open = |&&b: &&u32| {
+            let energy = comb.energy[b as usize];
+            energy > limit + 4.0 * OWN_ROUNDING * comb.measured_energy(b as usize)
+        };
+        let (before, after) = self.suspects.split_at(at);
+        let above = after.iter().chain(before).find(is_open);
+        let below = before.iter().rev().chain(after.iter().rev()).find(is_open);
+        let near = [above, below].into_iter().flatten();
+        let near = near.map(|&b| Lattice { n: self.n, modulus: size, residue: b.into() }.snap(t));
         near.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f)
     }
 

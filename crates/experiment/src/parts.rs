@@ -1,0 +1,320 @@
+//! The parts of the experiment.
+
+use crate::Options;
+use crate::draw::{Curve, draw};
+use crate::measure::{Signal, Times, length, provenance, seconds};
+use crate::peers::{Dense, oxifft};
+use serde_json::{Value, json};
+use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Spectrum};
+use std::fmt::Write;
+
+/// What a part found.
+pub struct Outcome {
+    pub table: String,
+    pub drawing: Option<String>,
+    rows: Vec<Value>,
+}
+
+impl Outcome {
+    /// The raw results.
+    pub fn json(&self, title: &str) -> String {
+        let all = json!({ "title": title, "machine": provenance(), "rows": self.rows });
+        serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+    }
+}
+
+/// One problem, transformed by one of our algorithms.
+struct Ours {
+    warm: Times,
+    fresh: Times,
+    planning: Times,
+    samples: u64,
+    right: usize,
+    runs: usize,
+}
+
+impl Ours {
+    fn correct(&self) -> String {
+        format!("{}/{}", self.right, self.runs)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "warm": self.warm.json(),
+            "fresh": self.fresh.json(),
+            "planning": self.planning.json(),
+            "samples read": self.samples,
+            "right and certified": self.right,
+            "runs": self.runs,
+        })
+    }
+}
+
+fn ours(signals: &[Signal], problem: &Problem, repetitions: usize) -> Ours {
+    let (warm, fresh, planning) = Default::default();
+    let mut ours = Ours { warm, fresh, planning, samples: 0, right: 0, runs: 0 };
+    for (seed, signal) in (0..).zip(signals) {
+        let problem = problem.clone().seed(seed);
+        let plan = ours.planning.add(|| Plan::new(problem)).expect("the problem is valid");
+        let judge = |ours: &mut Ours, s: &Spectrum| {
+            let found = s.peaks().iter().map(|p| p.index);
+            ours.right += usize::from(s.certificate().is_certified() && signal.agrees(found));
+            ours.runs += 1;
+            ours.samples = ours.samples.max(s.report().samples_read);
+        };
+        // The first run makes tables and buffers.
+        let first = plan.transform(&signal.samples).expect("the samples are finite");
+        judge(&mut ours, &first);
+        for _ in 0..repetitions {
+            let s = ours.warm.add(|| plan.transform(&signal.samples)).expect("as before");
+            judge(&mut ours, &s);
+        }
+        for _ in 0..repetitions.min(5) {
+            signal.flush();
+            let s = ours.fresh.add(|| plan.transform(&signal.samples)).expect("as before");
+            judge(&mut ours, &s);
+        }
+    }
+    ours
+}
+
+fn signals(n: u64, k: u64, snr: Option<f64>, options: &Options) -> Vec<Signal> {
+    let count = if options.quick || n >= 1 << 25 {
+        2
+    } else if n >= 1 << 23 {
+        4
+    } else {
+        8
+    };
+    (0..count).map(|seed| Signal::new(n, k, snr, seed)).collect()
+}
+
+/// The five algorithms beside the dense peers, over several problems.
+fn compare(problems: &[(u64, u64)], over_k: bool, title: &str, options: &Options) -> Outcome {
+    let algorithms = [
+        Algorithm::Exact,
+        Algorithm::Robust,
+        Algorithm::CombVote,
+        Algorithm::Vote,
+        Algorithm::Dense,
+    ];
+    let mut table = String::from(
+        "| n | k | exact warm | exact fresh | robust warm | comb-vote | vote | dense | RustFFT | FFTW | oxifft sparse | right (exact, robust, comb-vote, vote) | read | best dense peer ÷ exact |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let names =
+        ["exact, warm", "exact, fresh", "robust", "comb-vote", "vote", "dense", "RustFFT", "FFTW"];
+    let mut curves: Vec<Curve> =
+        names.map(|name| Curve { name: name.to_string(), points: vec![] }).into();
+    let mut rows = Vec::new();
+    for &(n, k) in problems {
+        eprintln!("  n = {}, k = {k}", length(n));
+        let signals = signals(n, k, None, options);
+        let results = algorithms.map(|algorithm| {
+            let quick = matches!(algorithm, Algorithm::Exact | Algorithm::Robust);
+            let repetitions = if quick { 50 } else { 3 };
+            let some = if quick { &signals[..] } else { &signals[..2] };
+            let problem = Problem::new(n).sparsity(k).algorithm(algorithm).fallback(Fallback::Auto);
+            let noise = if algorithm == Algorithm::Robust { Noise::Unknown } else { Noise::Exact };
+            ours(some, &problem.noise(noise), repetitions)
+        });
+        let mut dense = Dense::new(n);
+        let mut rival = Times::default();
+        let mut rival_right = None;
+        for signal in &signals[..2] {
+            dense.run(signal);
+            dense.run(signal);
+            if n <= 1 << 22 {
+                rival_right = oxifft(signal, 2, &mut rival);
+            }
+        }
+        let [exact, robust, comb, vote, own] = &results;
+        let rights = [exact, robust, comb, vote].map(Ours::correct).join(", ");
+        let told = match rival_right {
+            None => rival.text(),
+            Some(true) => rival.text() + ", right",
+            Some(false) => rival.text() + ", wrong",
+        };
+        let _ = writeln!(
+            table,
+            "| {} | {k} | {} | {} | {} | {} | {} | {} | {} | {} | {told} | {rights} | {:.3} % | {:.0} |",
+            length(n),
+            exact.warm.text(),
+            exact.fresh.text(),
+            robust.warm.text(),
+            comb.warm.text(),
+            vote.warm.text(),
+            own.warm.text(),
+            dense.rustfft_times.text(),
+            dense.fftw_times.text(),
+            100.0 * exact.samples as f64 / n as f64,
+            dense.best() / exact.warm.median(),
+        );
+        let x = if over_k { k as f64 } else { n as f64 };
+        let medians = [
+            &exact.warm,
+            &exact.fresh,
+            &robust.warm,
+            &comb.warm,
+            &vote.warm,
+            &own.warm,
+            &dense.rustfft_times,
+            &dense.fftw_times,
+        ];
+        for (curve, times) in curves.iter_mut().zip(medians) {
+            curve.points.push((x, times.median()));
+        }
+        let named: serde_json::Map<String, Value> =
+            algorithms.iter().zip(&results).map(|(a, r)| (a.to_string(), r.json())).collect();
+        rows.push(json!({
+            "n": n, "k": k, "ours": named,
+            "rustfft": dense.rustfft_times.json(),
+            "fftw": dense.fftw_times.json(),
+            "oxifft sparse": { "times": rival.json(), "right": rival_right },
+        }));
+    }
+    let x = if over_k { "coefficients k" } else { "samples n" };
+    Outcome { table, drawing: Some(draw(title, x, "seconds", &curves)), rows }
+}
+
+/// Run time over n at k = 50.
+pub fn over_n(options: &Options) -> Outcome {
+    let last = if options.quick { 20 } else { 26 };
+    let problems: Vec<_> = (13..=last).map(|e| (1 << e, 50)).collect();
+    compare(&problems, false, "Run time over n, k = 50, no noise", options)
+}
+
+/// Run time over k at n = 2^22.
+pub fn over_k(options: &Options) -> Outcome {
+    let last = if options.quick { 8 } else { 14 };
+    let problems: Vec<_> = (4..=last).map(|e| (1 << 22, 1 << e)).collect();
+    compare(&problems, true, "Run time over k, n = 2^22, no noise", options)
+}
+
+/// k = 1000, as in the papers about GPUs.
+pub fn thousand(options: &Options) -> Outcome {
+    let last = if options.quick { 20 } else { 27 };
+    let problems: Vec<_> = (18..=last).map(|e| (1 << e, 1000)).collect();
+    compare(&problems, false, "Run time over n, k = 1000, no noise", options)
+}
+
+/// The rows that the design set as targets.
+pub fn targets(options: &Options) -> Outcome {
+    let rows: [(u64, u64, Option<f64>, [f64; 2]); 8] = [
+        (1 << 20, 50, None, [3.5, 6.0]),
+        (1 << 22, 50, None, [3.5, 6.0]),
+        (1 << 24, 50, None, [3.5, 6.0]),
+        (1 << 22, 4096, None, [350.0, 450.0]),
+        (1 << 26, 1000, None, [100.0, 200.0]),
+        (1 << 22, 50, Some(20.0), [15.0, 30.0]),
+        (1 << 24, 1000, Some(20.0), [300.0, 450.0]),
+        (1_000_003, 50, None, [20.0, 50.0]),
+    ];
+    let mut table = String::from(
+        "| n | k | noise | planning | warm | fresh | aim warm / fresh | right and certified | RustFFT ÷ warm |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let mut raw = Vec::new();
+    for (n, k, snr, [warm, fresh]) in rows {
+        if options.quick && n > 1 << 22 {
+            continue;
+        }
+        let signals = signals(n, k, snr, options);
+        let ours = ours(&signals, &Problem::new(n).sparsity(k), 50);
+        let mut dense = Dense::new(n);
+        dense.run(&signals[0]);
+        dense.run(&signals[0]);
+        let noise = snr.map_or("none".to_string(), |db| format!("{db} dB"));
+        let _ = writeln!(
+            table,
+            "| {} | {k} | {noise} | {} | {} | {} | {warm} / {fresh} µs | {} | {:.0} |",
+            length(n),
+            seconds(ours.planning.median()),
+            ours.warm.text(),
+            ours.fresh.text(),
+            ours.correct(),
+            dense.rustfft_times.median() / ours.warm.median(),
+        );
+        raw.push(json!({ "n": n, "k": k, "snr": snr, "ours": ours.json(), "rustfft": dense.rustfft_times.json() }));
+    }
+    Outcome { table, drawing: None, rows: raw }
+}
+
+/// Where the time goes.
+pub fn profile(options: &Options) -> Outcome {
+    let rows = [(50, None), (4096, None), (50, Some(20.0)), (50, Some(0.0))];
+    let mut table = String::from("| k | noise | stage | time | share |\n|---|---|---|---|---|\n");
+    let mut raw = Vec::new();
+    for (k, snr) in rows {
+        let n = 1 << 22;
+        let mut stages: Vec<(sparsefft::Stage, Vec<f64>)> = Vec::new();
+        for signal in signals(n, k, snr, options) {
+            let plan = Plan::new(Problem::new(n).sparsity(k)).expect("the problem is valid");
+            for _ in 0..50 {
+                let s = plan.transform(&signal.samples).expect("the samples are finite");
+                for &(stage, spent) in &s.report().stages {
+                    let spent = spent.as_secs_f64();
+                    match stages.iter_mut().find(|(known, _)| *known == stage) {
+                        Some((_, all)) => all.push(spent),
+                        None => stages.push((stage, vec![spent])),
+                    }
+                }
+            }
+        }
+        let mean = |v: &Vec<f64>| {
+            // Interruptions are not the stage's time.
+            let mut v = v.clone();
+            v.sort_by(f64::total_cmp);
+            v.truncate(v.len() * 9 / 10 + 1);
+            v.iter().sum::<f64>() / v.len() as f64
+        };
+        let total: f64 = stages.iter().map(|(_, v)| mean(v)).sum();
+        let noise = snr.map_or("none".to_string(), |db| format!("{db} dB"));
+        for (stage, times) in &stages {
+            let share = 100.0 * mean(times) / total;
+            let _ = writeln!(
+                table,
+                "| {k} | {noise} | {stage} | {} | {share:.0} % |",
+                seconds(mean(times))
+            );
+            raw.push(json!({ "n": n, "k": k, "snr": snr, "stage": stage.name(), "seconds": mean(times) }));
+        }
+    }
+    Outcome { table, drawing: None, rows: raw }
+}
+
+/// Error of the values and share of right answers.
+pub fn accuracy(options: &Options) -> Outcome {
+    let n = 1 << 20;
+    let trials = if options.quick { 5 } else { 40 };
+    let mut table = String::from(
+        "| k | noise | right and certified | rms error of the amplitudes | σ/√(samples read) | samples read |\n|---|---|---|---|---|---|\n",
+    );
+    let mut raw = Vec::new();
+    let noises = [None, Some(40.0), Some(20.0), Some(10.0), Some(0.0), Some(-10.0)];
+    let over_noise = noises.map(|snr| (50, snr));
+    let over_k = [16, 64, 256, 1024].map(|k| (k, None));
+    for (k, snr) in over_noise.into_iter().chain(over_k) {
+        let (mut right, mut squares, mut count, mut read) = (0, 0.0, 0usize, 0.0);
+        for seed in 0..trials {
+            let signal = Signal::new(n, k, snr, seed);
+            let plan = Plan::new(Problem::new(n).sparsity(k).seed(seed)).expect("valid");
+            let s = plan.transform(&signal.samples).expect("the samples are finite");
+            let found = s.peaks().iter().map(|p| p.index);
+            right += usize::from(s.certificate().is_certified() && signal.agrees(found));
+            read += s.report().samples_read as f64 / trials as f64;
+            for (peak, a) in s.peaks().iter().zip(&signal.values) {
+                squares += (peak.value / n as f64 - a).norm_sqr();
+                count += 1;
+            }
+        }
+        let rms = (squares / count.max(1) as f64).sqrt();
+        let sigma = snr.map_or(0.0, |db| 10f64.powf(-db / 20.0));
+        let noise = snr.map_or("none".to_string(), |db| format!("{db} dB"));
+        let limit = if sigma > 0.0 { format!("{:.1e}", sigma / read.sqrt()) } else { "–".into() };
+        let _ = writeln!(
+            table,
+            "| {k} | {noise} | {right}/{trials} | {rms:.1e} | {limit} | {read:.0} |"
+        );
+        raw.push(json!({ "n": n, "k": k, "snr": snr, "trials": trials, "right": right, "rms": rms, "samples": read }));
+    }
+    Outcome { table, drawing: None, rows: raw }
+}

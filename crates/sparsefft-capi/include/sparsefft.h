@@ -1,0 +1,306 @@
+/*
+ * sparsefft: the few large Fourier coefficients of a huge signal, each answer with a certificate.
+ *
+ *     sparsefft_plan *plan = sparsefft_plan_1d(n, k, NULL, NULL);
+ *     sparsefft_peak peaks[K];
+ *     uint64_t found = K;
+ *     sparsefft_certificate certificate = {.size = sizeof certificate};
+ *     int error = sparsefft_execute_complex_f64(plan, x, peaks, &found, &certificate);
+ *     if (error) puts(sparsefft_last_error());
+ *     sparsefft_destroy_plan(plan);
+ *
+ * X[f] = sum over t of x[t] exp(-2 pi i f t / n), unnormalised unless the options say otherwise.
+ * Indices run from 0 to n-1. Peaks come sorted by index. The same seed and input give the same
+ * answer, whatever the number of threads.
+ *
+ * A plan may be used from many threads at once; destroy it when no other thread uses it. All
+ * arrays are the caller's, from any allocator, with the alignment of their element type. Every
+ * function that can fail returns SPARSEFFT_OK (0) or an error code, and then writes no output;
+ * sparsefft_last_error() says what was wrong. Doubt about an answer is not an error: it is in the
+ * certificate.
+ *
+ * Link with -lsparsefft, or use `pkg-config --cflags --libs sparsefft` (--static for the static
+ * library).
+ */
+
+#ifndef SPARSEFFT_H
+#define SPARSEFFT_H
+
+/* Made by cbindgen from crates/sparsefft-capi/src/lib.rs; do not edit. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Success.
+#define SPARSEFFT_OK 0
+
+// A pointer that must point to something is NULL.
+#define SPARSEFFT_ERROR_NULL 1
+
+// n is 0 or larger than 2^52.
+#define SPARSEFFT_ERROR_LENGTH 2
+
+// k is larger than n.
+#define SPARSEFFT_ERROR_SPARSITY 3
+
+// An option has a value outside its range, or the size of a struct was not set.
+#define SPARSEFFT_ERROR_OPTION 4
+
+// A sample that was read is NaN or infinite.
+#define SPARSEFFT_ERROR_NOT_FINITE 5
+
+// The samples are so large that their sums overflow.
+#define SPARSEFFT_ERROR_OVERFLOW 6
+
+// The callback returned something else than 0.
+#define SPARSEFFT_ERROR_CALLBACK 7
+
+// Memory could not be allocated, or threads could not be started.
+#define SPARSEFFT_ERROR_MEMORY 8
+
+// The algorithm that was asked for cannot run for this n and k.
+#define SPARSEFFT_ERROR_UNSUPPORTED 9
+
+// A bug in the library; please report it.
+#define SPARSEFFT_ERROR_INTERNAL 10
+
+// As k: find out how many coefficients there are.
+#define SPARSEFFT_UNKNOWN UINT64_MAX
+
+// The cheapest algorithm that can be certified.
+#define SPARSEFFT_AUTO 0
+
+// For exactly sparse signals.
+#define SPARSEFFT_EXACT 1
+
+// For noisy signals.
+#define SPARSEFFT_ROBUST 2
+
+// Voting over flat-window hashes (sFFT v1).
+#define SPARSEFFT_VOTE 3
+
+// Voting restricted by an aliasing comb (sFFT v2).
+#define SPARSEFFT_COMB_VOTE 4
+
+// The dense FFT and its k largest outputs.
+#define SPARSEFFT_DENSE 5
+
+// Nothing is known about the noise; the samples tell.
+#define SPARSEFFT_NOISE_UNKNOWN 0
+
+// There is no noise.
+#define SPARSEFFT_NOISE_NONE 1
+
+// White noise; `snr` of the options says how strong the weakest wanted coefficient is against it.
+#define SPARSEFFT_NOISE_SNR 2
+
+// Unnormalised values.
+#define SPARSEFFT_NORM_BACKWARD 0
+
+// Values divided by the square root of n.
+#define SPARSEFFT_NORM_ORTHO 1
+
+// Values divided by n: the amplitudes of the tones.
+#define SPARSEFFT_NORM_FORWARD 2
+
+// If the sparse answer cannot be certified, run a dense FFT for n up to 2^27.
+#define SPARSEFFT_FALLBACK_AUTO 0
+
+// Run a dense FFT, whatever its size.
+#define SPARSEFFT_FALLBACK_DENSE 1
+
+// Never read the whole signal; the answer is then uncertified.
+#define SPARSEFFT_FALLBACK_NEVER 2
+
+// The plain DFT.
+#define SPARSEFFT_TAPER_NONE 0
+
+// The signal is multiplied by a periodic Hann window first.
+#define SPARSEFFT_TAPER_HANN 1
+
+// The signal is multiplied by a periodic Blackman window first.
+#define SPARSEFFT_TAPER_BLACKMAN 2
+
+// The signal is multiplied by a Kaiser window of shape `kaiser_beta` first.
+#define SPARSEFFT_TAPER_KAISER 3
+
+// Every bin is explained by the answer, down to the noise.
+#define SPARSEFFT_CERTIFIED 0
+
+// Something was left unexplained; `reason` says what.
+#define SPARSEFFT_UNCERTIFIED 1
+
+// A dense FFT was run: every coefficient was computed.
+#define SPARSEFFT_DENSE_EXACT 2
+
+// A transform made ready.
+typedef struct sparsefft_plan sparsefft_plan;
+
+// How a transform is to be planned. Zero means the default everywhere, so that
+//
+//     sparsefft_options options = {.size = sizeof options};
+//
+// is complete; then set what should differ.
+typedef struct {
+  // sizeof(sparsefft_options): which version of this struct the program was compiled with.
+  size_t size;
+  // Seed of all random choices.
+  uint64_t seed;
+  // SPARSEFFT_AUTO or the algorithm to run.
+  int algorithm;
+  // One of SPARSEFFT_NOISE_...
+  int noise;
+  // For SPARSEFFT_NOISE_SNR, in dB: |X/n|^2 of the weakest wanted coefficient over the variance
+  // of the noise in one sample.
+  double snr;
+  // Relative L2 residual below which the signal counts as explained although fewer than k
+  // coefficients were found; 0 means 1e-6.
+  double tolerance;
+  // Accepted probability that noise is reported as a coefficient; 0 means 1e-6.
+  double failure_probability;
+  // One of SPARSEFFT_NORM_...
+  int norm;
+  // One of SPARSEFFT_FALLBACK_...
+  int fallback;
+  // One of SPARSEFFT_TAPER_...
+  int taper;
+  // Number of threads. 0: the calling thread, helped by all cores where that is worth while.
+  // Otherwise the plan keeps this many threads of its own. The answer does not depend on it.
+  int threads;
+  // For SPARSEFFT_TAPER_KAISER.
+  double kaiser_beta;
+} sparsefft_options;
+
+// One Fourier coefficient: X[index] = re + i im.
+typedef struct {
+  // Frequency index, 0 to n-1; those from n/2 on are the negative frequencies index - n.
+  uint64_t index;
+  // Real part.
+  double re;
+  // Imaginary part.
+  double im;
+} sparsefft_peak;
+
+// Whether an answer accounts for the whole signal, and what it took to get it. Set `size` first:
+//
+//     sparsefft_certificate certificate = {.size = sizeof certificate};
+typedef struct {
+  // sizeof(sparsefft_certificate), set by the caller.
+  size_t size;
+  // SPARSEFFT_CERTIFIED, SPARSEFFT_UNCERTIFIED or SPARSEFFT_DENSE_EXACT.
+  int verdict;
+  // The algorithm that produced the answer.
+  int algorithm;
+  // Number of bins whose content was compared with the answer.
+  uint64_t bins_tested;
+  // Bins that hold more than the answer and the noise explain.
+  uint64_t bins_unexplained;
+  // Estimated share of the signal's energy that the answer does not account for.
+  double residual_energy;
+  // Standard deviation of the noise in one sample.
+  double noise_floor;
+  // Smallest amplitude |X|/n that could not have been overlooked.
+  double detection_limit;
+  // Bound on the probability that a certified answer is wrong.
+  double failure_probability;
+  // Samples read, counted with repetition.
+  uint64_t samples_read;
+  // Wall-clock time of the transform.
+  double seconds;
+  // How many attempts were made.
+  uint32_t attempts;
+  // Why the verdict is not SPARSEFFT_CERTIFIED, or an empty string; cut to fit.
+  char reason[252];
+} sparsefft_certificate;
+
+// Asks for samples: writes the real part of sample indices[i] to samples[2 i] and its imaginary
+// part to samples[2 i + 1], for i below count, and returns 0. Anything else ends the transform
+// with SPARSEFFT_ERROR_CALLBACK. `user` is what was given to sparsefft_execute_callback. It is
+// called by one thread at a time, which need not be the one that started the transform.
+typedef int (*sparsefft_read)(void *user, const uint64_t *indices, size_t count, double *samples);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Plans a transform of n samples for the k largest coefficients, or, with SPARSEFFT_UNKNOWN, for
+// all that stand above the noise. `options` may be NULL: all defaults. Planning takes
+// microseconds, whatever n.
+//
+// Returns NULL if that fails, with the error code in `error` unless that is NULL.
+sparsefft_plan *sparsefft_plan_1d(uint64_t n,
+                                  uint64_t k,
+                                  const sparsefft_options *options,
+                                  int *error);
+
+// Frees a plan; NULL is allowed.
+void sparsefft_destroy_plan(sparsefft_plan *plan);
+
+// Transforms n complex numbers: x holds 2 n values, real and imaginary parts in turn, as arrays
+// of double complex, fftw_complex and std::complex<double> do; cast their address.
+//
+// `count` points to the number of peaks that `peaks` has room for, and then to the number that
+// was found, at most k. If there was too little room, the largest that fit were written.
+// `certificate` may be NULL.
+int sparsefft_execute_complex_f64(const sparsefft_plan *plan,
+                                  const double *x,
+                                  sparsefft_peak *peaks,
+                                  uint64_t *count,
+                                  sparsefft_certificate *certificate);
+
+// As sparsefft_execute_complex_f64, for single precision input. Results are double.
+int sparsefft_execute_complex_f32(const sparsefft_plan *plan,
+                                  const float *x,
+                                  sparsefft_peak *peaks,
+                                  uint64_t *count,
+                                  sparsefft_certificate *certificate);
+
+// As sparsefft_execute_complex_f64, for n real numbers. A real tone has two coefficients, at f
+// and n - f; both count towards k.
+int sparsefft_execute_real_f64(const sparsefft_plan *plan,
+                               const double *x,
+                               sparsefft_peak *peaks,
+                               uint64_t *count,
+                               sparsefft_certificate *certificate);
+
+// As sparsefft_execute_real_f64, for single precision input. Results are double.
+int sparsefft_execute_real_f32(const sparsefft_plan *plan,
+                               const float *x,
+                               sparsefft_peak *peaks,
+                               uint64_t *count,
+                               sparsefft_certificate *certificate);
+
+// As sparsefft_execute_complex_f64, for samples that `read` computes or fetches on demand.
+int sparsefft_execute_callback(const sparsefft_plan *plan,
+                               sparsefft_read read,
+                               void *user,
+                               sparsefft_peak *peaks,
+                               uint64_t *count,
+                               sparsefft_certificate *certificate);
+
+// The samples that the first pass reads, in reading order, so that an instrument can record only
+// these. Later passes (retries, and the ladder against unknown noise) may read more.
+//
+// `count` points to the room that `indices` has, and then to the number there are; `indices` may
+// be NULL if that room is 0. If there was too little room, as many as fit were written.
+int sparsefft_sample_indices(const sparsefft_plan *plan, uint64_t *indices, uint64_t *count);
+
+// Writes what a plan will do, and why, in words; as snprintf, at most `size` bytes with the final
+// zero, and returns how many bytes the whole text has without it.
+size_t sparsefft_explain(const sparsefft_plan *plan, char *text, size_t size);
+
+// What an error code means, in general.
+const char *sparsefft_error_string(int error);
+
+// What was wrong with this thread's last call, with names and values; empty if it succeeded. The
+// text stays valid until this thread's next call.
+const char *sparsefft_last_error(void);
+
+// The library's version, such as "0.1.0".
+const char *sparsefft_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* SPARSEFFT_H */

@@ -1,0 +1,311 @@
+//! Plans and what they hand back: arrays of indices and values, and a [`Run`] with the rest.
+
+use crate::array::Signals;
+use crate::error::exception;
+use crate::run::Runner;
+use crate::source::Callable;
+use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArray};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use sparsefft::dense::Direction;
+use sparsefft::{
+    Algorithm, Certificate, Complex, Fallback, Noise, Norm, Peak, Problem, Report, Spectrum, Taper,
+    Verdict,
+};
+
+/// An integer of Python or NumPy, with an exception that names the argument.
+fn integer(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyResult<u64> {
+    let index = value.call_method0("__index__").map_err(|_| {
+        let kind = value.get_type();
+        let kind = kind.name().map_or_else(|_| "an object".into(), |n| n.to_string());
+        PyTypeError::new_err(format!("{name} must be {allowed}, not {kind}"))
+    })?;
+    index
+        .extract()
+        .map_err(|_| PyValueError::new_err(format!("{name} = {index}: it must be {allowed}")))
+}
+
+/// The scale that a name stands for.
+pub fn parse_norm(norm: Option<&str>) -> PyResult<Norm> {
+    match norm {
+        None | Some("backward") => Ok(Norm::Backward),
+        Some("ortho") => Ok(Norm::Ortho),
+        Some("forward") => Ok(Norm::Forward),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "norm = '{other}': it must be None, 'backward', 'ortho' or 'forward'"
+        ))),
+    }
+}
+
+fn parse_taper(taper: Option<(String, f64)>) -> PyResult<Taper> {
+    let Some((name, beta)) = taper else { return Ok(Taper::None) };
+    match name.as_str() {
+        "hann" => Ok(Taper::Hann),
+        "blackman" => Ok(Taper::Blackman),
+        "kaiser" => Ok(Taper::Kaiser(beta)),
+        _ => Err(PyValueError::new_err(format!(
+            "taper = '{name}': it must be None, 'hann', 'blackman' or ('kaiser', beta)"
+        ))),
+    }
+}
+
+/// A transform made ready.
+#[pyclass(frozen, module = "sparsefft._native")]
+pub struct Plan {
+    plan: sparsefft::Plan,
+    /// Whether signals are real and only the coefficients 0 … n/2 are wanted.
+    real: bool,
+    /// How many of those, if it was said.
+    half: Option<u64>,
+}
+
+#[pymethods]
+impl Plan {
+    #[new]
+    #[pyo3(signature = (n, k, *, real, tol, snr, failure_probability, algorithm, taper, fallback,
+                        seed))]
+    #[allow(clippy::too_many_arguments)] // Python's keyword arguments
+    fn new(
+        n: &Bound<'_, PyAny>,
+        k: Option<&Bound<'_, PyAny>>,
+        real: bool,
+        tol: Option<f64>,
+        snr: Option<f64>,
+        failure_probability: Option<f64>,
+        algorithm: &str,
+        taper: Option<(String, f64)>,
+        fallback: &str,
+        seed: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let n = integer(n, "n", "a positive integer")?;
+        let seed = integer(seed, "seed", "an integer from 0 to 2**64 - 1")?;
+        let mut problem = Problem::new(n).seed(seed).taper(parse_taper(taper)?);
+        let mut half = None;
+        if let Some(k) = k {
+            let k = integer(k, "k", "a non-negative integer or None")?;
+            let places = if real { n / 2 + 1 } else { n };
+            if n > 0 && k > places {
+                return Err(PyValueError::new_err(format!(
+                    "k = {k} exceeds the number of coefficients, {places}; k must be between 0 \
+                     and that"
+                )));
+            }
+            // Every coefficient of a real signal has at most one conjugate beside it.
+            problem = problem.sparsity(if real { (2 * k).min(n) } else { k });
+            half = real.then_some(k);
+        }
+        if let Some(tol) = tol {
+            problem = problem.tolerance(tol);
+        }
+        if let Some(db) = snr {
+            problem =
+                problem.noise(if db == f64::INFINITY { Noise::Exact } else { Noise::Snr(db) });
+        }
+        if let Some(p) = failure_probability {
+            problem = problem.failure_probability(p);
+        }
+        let algorithm: Algorithm = algorithm
+            .parse()
+            .map_err(|e: String| PyValueError::new_err(format!("algorithm: {e}")))?;
+        let fallback = match fallback {
+            "auto" => Fallback::Auto,
+            "dense" => Fallback::Dense,
+            "never" => Fallback::Never,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "fallback = '{other}': it must be 'auto', 'dense' or 'never'"
+                )));
+            }
+        };
+        let problem = problem.algorithm(algorithm).fallback(fallback);
+        let plan = sparsefft::Plan::new(problem).map_err(|e| exception(e, "n"))?;
+        Ok(Plan { plan, real, half })
+    }
+
+    /// (indices, values, run) of one signal, or for an array of more dimensions a list of these.
+    fn transform<'py>(
+        &self,
+        x: &Bound<'py, PyUntypedArray>,
+        axis: isize,
+        norm: Option<&str>,
+        workers: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = x.py();
+        let norm = parse_norm(norm)?;
+        let signals = Signals::new(x, axis, "x")?;
+        if self.real && !signals.element.is_real() {
+            return Err(PyTypeError::new_err(
+                "x is complex, but the plan is for a real signal; use fft, or Plan with real=False",
+            ));
+        }
+        let single = signals.element.is_single();
+        let runner = Runner::new(workers)?;
+        if signals.is_single() {
+            let signal = signals.get(0);
+            let spectrum = runner.run(py, "x", || self.plan.transform(&signal))?;
+            return Ok(self.finish(py, spectrum, norm, single)?.into_any());
+        }
+        let all: Vec<_> = (0..signals.count()).map(|i| signals.get(i)).collect();
+        let spectra = runner.run(py, "x", || Ok(self.plan.transform_batch(&all)))?;
+        let list = PyList::empty(py);
+        for (i, spectrum) in spectra.into_iter().enumerate() {
+            let spectrum = spectrum.map_err(|e| {
+                exception(e, &format!("x, signal {:?} of the other axes", signals.place(i)))
+            })?;
+            list.append(self.finish(py, spectrum, norm, single)?)?;
+        }
+        Ok(list.into_any())
+    }
+
+    /// (indices, values, run) of the signal that a callable gives.
+    fn transform_from<'py>(
+        &self,
+        py: Python<'py>,
+        f: Py<PyAny>,
+        norm: Option<&str>,
+        workers: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let norm = parse_norm(norm)?;
+        if !f.bind(py).is_callable() {
+            return Err(PyTypeError::new_err("f must be callable: f(indices) gives the samples"));
+        }
+        let source = Callable::new(f, self.plan.problem().n(), self.real);
+        let done = Runner::new(workers)?.run(py, "f", || self.plan.transform(&source));
+        if let Some(error) = source.raised() {
+            return Err(error);
+        }
+        self.finish(py, done?, norm, false)
+    }
+
+    /// The samples that the first pass reads.
+    fn sample_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let all = Runner::new(0)?.run(py, "n", || {
+            let indices = self.plan.sample_indices();
+            Ok(indices.map(|i| i as i64).collect::<Vec<_>>())
+        })?;
+        Ok(PyArray1::from_vec(py, all))
+    }
+
+    /// What will be done, in words.
+    fn explain(&self) -> String {
+        self.plan.to_string()
+    }
+
+    /// The algorithm that runs first.
+    #[getter]
+    fn algorithm(&self) -> &'static str {
+        self.plan.recipe().algorithm.name()
+    }
+}
+
+impl Plan {
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        spectrum: Spectrum,
+        norm: Norm,
+        single: bool,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let factor = norm.factor(spectrum.n(), Direction::Forward);
+        let halved;
+        let peaks = if self.real {
+            halved = half(&spectrum, self.half);
+            &halved[..]
+        } else {
+            spectrum.peaks()
+        };
+        let indices: Vec<i64> = peaks.iter().map(|p| p.index as i64).collect();
+        let indices = PyArray1::from_slice(py, &indices);
+        let values: Vec<Complex<f64>> = peaks.iter().map(|p| p.value * factor).collect();
+        let values = if single {
+            let values: Vec<_> =
+                values.iter().map(|v| Complex::new(v.re as f32, v.im as f32)).collect();
+            PyArray1::from_slice(py, &values).into_any()
+        } else {
+            PyArray1::from_slice(py, &values).into_any()
+        };
+        (indices, values, Run { spectrum }).into_pyobject(py)
+    }
+}
+
+/// The coefficients 0 … n/2, or the k largest of them.
+fn half(spectrum: &Spectrum, k: Option<u64>) -> Vec<Peak> {
+    let lower = |p: &Peak| p.index <= spectrum.n() / 2;
+    match k {
+        Some(k) => {
+            let mut peaks = spectrum.top(spectrum.peaks().len());
+            peaks.retain(lower);
+            peaks.truncate(k as usize);
+            peaks.sort_unstable_by_key(|p| p.index);
+            peaks
+        }
+        None => spectrum.peaks().iter().copied().filter(lower).collect(),
+    }
+}
+
+/// The certificate and the report of one transform.
+#[pyclass(frozen, module = "sparsefft._native")]
+pub struct Run {
+    spectrum: Spectrum,
+}
+
+#[pymethods]
+impl Run {
+    /// The fields of the certificate, and it in words.
+    fn certificate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let c = self.spectrum.certificate();
+        let dict = PyDict::new(py);
+        dict.set_item("verdict", c.verdict.name())?;
+        dict.set_item("reason", &c.reason)?;
+        dict.set_item("bins_tested", c.bins_tested)?;
+        dict.set_item("bins_unexplained", c.bins_unexplained)?;
+        dict.set_item("residual_energy", c.residual_energy)?;
+        dict.set_item("noise_floor", c.noise_floor)?;
+        dict.set_item("detection_limit", c.detection_limit)?;
+        dict.set_item("failure_probability", c.failure_probability)?;
+        dict.set_item("attempts", c.attempts)?;
+        dict.set_item("text", c.to_string())?;
+        Ok(dict)
+    }
+
+    /// The fields of the report; times in seconds.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let r = self.spectrum.report();
+        let stages = PyDict::new(py);
+        for (stage, time) in &r.stages {
+            stages.set_item(stage.name(), time.as_secs_f64())?;
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("algorithm", r.algorithm.name())?;
+        dict.set_item("samples_read", r.samples_read)?;
+        dict.set_item("seed", r.seed)?;
+        dict.set_item("left_out", r.left_out)?;
+        dict.set_item("stages", stages)?;
+        dict.set_item("elapsed", r.elapsed.as_secs_f64())?;
+        dict.set_item("device", "cpu")?;
+        Ok(dict)
+    }
+}
+
+/// The samples start … stop-1 that unnormalised coefficients make.
+#[pyfunction]
+pub fn synthesize<'py>(
+    py: Python<'py>,
+    n: u64,
+    indices: PyReadonlyArray1<'py, i64>,
+    values: PyReadonlyArray1<'py, Complex<f64>>,
+    start: u64,
+    stop: u64,
+) -> PyResult<Bound<'py, PyArray1<Complex<f64>>>> {
+    let (indices, values) = (indices.as_array(), values.as_array());
+    let peaks = indices.iter().zip(values);
+    // A negative index becomes one beyond n, which is refused.
+    let peaks = peaks.map(|(&i, &value)| Peak { index: i as u64, value }).collect();
+    // Neither is looked at.
+    let certificate = Certificate::new(Verdict::Uncertified);
+    let report = Report::new(Algorithm::Auto, 0);
+    let samples = Runner::new(0)?
+        .run(py, "n", || Spectrum::new(n, peaks, certificate, report)?.synthesize(start..stop))?;
+    Ok(PyArray1::from_vec(py, samples))
+}

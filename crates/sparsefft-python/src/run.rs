@@ -1,0 +1,88 @@
+//! How native work is run: interpreter lock released, on the threads asked for, panics caught.
+//!
+//! Without `workers` a transform runs on the calling thread and takes help from rayon's global
+//! pool. A forked child has none of its parent's threads, so there everything runs in pools that
+//! the child makes itself.
+
+use crate::error::exception;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use sparsefft::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Number of forks between this process and the one that loaded the module.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Pools by number of threads, each with the fork it belongs to. Used with the interpreter lock
+/// held, which `os.fork` holds as well: no fork happens while the mutex is locked.
+static POOLS: Mutex<Vec<(usize, usize, Arc<ThreadPool>)>> = Mutex::new(Vec::new());
+
+/// Where work is run.
+pub struct Runner {
+    pool: Option<Arc<ThreadPool>>,
+}
+
+impl Runner {
+    /// For this number of workers; 0 leaves the number to the machine.
+    pub fn new(workers: usize) -> PyResult<Self> {
+        let forks = FORKS.load(Ordering::Relaxed);
+        if workers == 0 && forks == 0 {
+            return Ok(Runner { pool: None });
+        }
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, pool)) = pools.iter().find(|(f, w, _)| (*f, *w) == (forks, workers)) {
+            return Ok(Runner { pool: Some(pool.clone()) });
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(workers).build().map_err(|e| {
+            PyRuntimeError::new_err(format!("workers: {workers} threads cannot be started: {e}"))
+        })?;
+        let pool = Arc::new(pool);
+        pools.push((forks, workers, pool.clone()));
+        Ok(Runner { pool: Some(pool) })
+    }
+
+    /// Runs `work` without the interpreter lock. A panic becomes a `RuntimeError`; errors name
+    /// `argument`.
+    pub fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        argument: &str,
+        work: impl FnOnce() -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let guarded = || {
+            // The plan's caches and buffers stay valid whatever a panic interrupts.
+            catch_unwind(AssertUnwindSafe(|| match &self.pool {
+                None => work(),
+                Some(pool) => pool.install(work),
+            }))
+        };
+        match py.detach(guarded) {
+            Ok(done) => done.map_err(|e| exception(e, argument)),
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                Err(PyRuntimeError::new_err(format!(
+                    "sparsefft has a bug; please report it: {}",
+                    text.as_deref().unwrap_or("a panic without a message")
+                )))
+            }
+        }
+    }
+}
+
+/// Called in a child process after a fork.
+#[pyfunction]
+#[pyo3(name = "_after_fork")]
+pub fn after_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Panics inside the guard, so that a test can see what arrives.
+#[pyfunction]
+#[pyo3(name = "_panic_for_tests")]
+pub fn panic_for_tests(py: Python<'_>, workers: usize) -> PyResult<()> {
+    Runner::new(workers)?.run(py, "x", || panic!("asked for"))
+}

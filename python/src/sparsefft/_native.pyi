@@ -1,0 +1,55 @@
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Found: TypeAlias = tuple[NDArray[np.int64], NDArray[np.complexfloating[Any, Any]], Run]
+
+__version__: str
+
+class Run:
+    def certificate(self) -> dict[str, Any]: ...
+    def report(self) -> dict[str, Any]: ...
+
+class Plan:
+    def __init__(
+        self,
+        n: int,
+        k: int | None,
+        *,
+        real: bool,
+        tol: float | None,
+        snr: float | None,
+        failure_probability: float | None,
+        algorithm: str,
+        taper: tuple[str, float] | None,
+        fallback: str,
+        seed: int,
+    ) -> None: ...
+    @property
+    def algorithm(self) -> str: ...
+    def explain(self) -> str: ...
+    def sample_indices(self) -> NDArray[np.int64]: ...
+    def transform(self, x: NDArray[Any], axis: int, norm: str | None, workers: int) -> Any: ...
+    def transform_from(
+        self, f: Callable[[NDArray[np.int64]], Any], norm: str | None, workers: int
+    ) -> _Found: ...
+
+def synthesize(
+    n: int,
+    indices: NDArray[np.int64],
+    values: NDArray[np.complex128],
+    start: int,
+    stop: int,
+) -> NDArray[np.complex128]: ...
+def dense(
+    x: NDArray[Any],
+    out: NDArray[Any],
+    n: int,
+    inverse: bool,
+    norm: str | None,
+    workers: int,
+) -> None: ...
+def _after_fork() -> None: ...
+def _panic_for_tests(workers: int) -> None: ...

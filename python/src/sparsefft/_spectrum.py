@@ -1,0 +1,325 @@
+"""The answer: a few coefficients, the certificate, and a report of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ._fft import Plan
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was tested, what was left over, and the verdict. ``str()`` gives it in words."""
+
+    #: ``"certified"``, ``"uncertified"`` or ``"dense"`` (every coefficient was computed).
+    verdict: str
+    #: Why the verdict is not ``"certified"``, or what one should know about it.
+    reason: str | None
+    #: Number of bins whose content was compared with the answer.
+    bins_tested: int
+    #: Bins that hold more than the answer and the noise floor explain.
+    bins_unexplained: int
+    #: Estimated share of the signal's energy that the answer does not account for.
+    residual_energy: float
+    #: Standard deviation of the noise in one sample.
+    noise_floor: float
+    #: Smallest amplitude abs(X)/n that could not have been overlooked.
+    detection_limit: float
+    #: Bound on the probability that a certified answer is wrong.
+    failure_probability: float
+    #: How many attempts were made.
+    attempts: int
+    #: All of it in words.
+    text: str = field(repr=False, compare=False)
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether the answer may be relied on: certified, or dense."""
+        return self.verdict != "uncertified"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went; times in seconds."""
+
+    #: The algorithm that produced the answer.
+    algorithm: str
+    #: Samples read, counted with repetition.
+    samples_read: int
+    #: Seed of the random choices.
+    seed: int
+    #: Coefficients that were found but are not among the largest that were asked for, counted
+    #: over the whole spectrum.
+    left_out: int
+    #: Seconds by stage.
+    stages: dict[str, float]
+    #: Seconds for the whole transform.
+    elapsed: float
+    #: Where it ran.
+    device: str
+
+
+class SparseSpectrum:
+    """The large Fourier coefficients of one signal; unpacks as ``(indices, values)``.
+
+    Attributes
+    ----------
+    n : int
+        Number of samples of the signal.
+    indices : ndarray of int64
+        Frequency indices, ascending: 0 ... n-1, or 0 ... n//2 for :func:`~sparsefft.rfft`.
+    values : ndarray of complex128 or complex64
+        The coefficients, in the scale that ``norm`` names.
+    norm : {None, "backward", "ortho", "forward"}
+        That scale.
+    half : bool
+        Whether this is the spectrum of a real signal without its redundant half.
+
+    Examples
+    --------
+    >>> import sparsefft
+    >>> spectrum = sparsefft.fft(np.tile([1.0, 0.0, 0.0, 0.0], 4096), k=4)
+    >>> indices, values = spectrum
+    >>> indices
+    array([    0,  4096,  8192, 12288])
+    >>> spectrum.freqs()
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    >>> spectrum.certificate.is_certified
+    True
+    """
+
+    __slots__ = ("_certificate", "_report", "_run", "half", "indices", "n", "norm", "values")
+
+    n: int
+    indices: NDArray[np.int64]
+    values: NDArray[np.complexfloating[Any, Any]]
+    norm: str | None
+    half: bool
+
+    def __init__(
+        self,
+        n: int,
+        indices: NDArray[np.int64],
+        values: NDArray[np.complexfloating[Any, Any]],
+        run: _native.Run | None,
+        norm: str | None = None,
+        half: bool = False,
+        certificate: Certificate | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.n = n
+        self.indices = indices
+        self.values = values
+        self.norm = norm
+        self.half = half
+        self._run = run
+        # Made when first asked for: most callers want only the arrays.
+        self._certificate = certificate
+        self._report = report
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return iter((self.indices, self.values))
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return len(self.indices)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Whether the answer accounts for the whole signal, and the evidence."""
+        if self._certificate is None:
+            assert self._run is not None
+            self._certificate = Certificate(**self._run.certificate())
+        return self._certificate
+
+    @property
+    def report(self) -> Report:
+        """How the run went."""
+        if self._report is None:
+            assert self._run is not None
+            self._report = Report(**self._run.report())
+        return self._report
+
+    def freqs(self, d: float = 1.0) -> NDArray[np.float64]:
+        """The frequencies of the coefficients for a sample spacing ``d``, as ``fftfreq`` has them.
+
+        Cycles per sample by default, Hz for ``d = 1 / rate``. For :func:`~sparsefft.rfft`, as
+        ``rfftfreq`` has them.
+        """
+        bins = self.indices
+        if not self.half:
+            bins = np.where(bins < (self.n + 1) // 2, bins, bins - self.n)
+        return bins / (self.n * d)
+
+    def value(self, index: int) -> complex:
+        """The coefficient at this index, 0 where none was found."""
+        at = int(np.searchsorted(self.indices, index))
+        if at < len(self.indices) and self.indices[at] == index:
+            return complex(self.values[at])
+        return 0j
+
+    def top(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.complexfloating[Any, Any]]]:
+        """Indices and values of the k largest coefficients, the largest first."""
+        order = np.argsort(-np.abs(self.values), kind="stable")[:k]
+        return self.indices[order], self.values[order]
+
+    def to_dense(self) -> NDArray[np.complexfloating[Any, Any]]:
+        """All coefficients, mostly zero: what ``numpy.fft.fft`` (or ``rfft``) would return."""
+        dense = np.zeros(self.n // 2 + 1 if self.half else self.n, self.values.dtype)
+        dense[self.indices] = self.values
+        return dense
+
+    def to_scipy(self) -> Any:
+        """A ``scipy.sparse.coo_array`` of one dimension."""
+        from scipy.sparse import coo_array
+
+        shape = (self.n // 2 + 1 if self.half else self.n,)
+        return coo_array((self.values, (self.indices,)), shape=shape)
+
+    def synthesize(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Back to the time domain: the samples start ... stop-1 that the coefficients make."""
+        stop = self.n if stop is None else stop
+        if not 0 <= start <= stop <= self.n:
+            raise ValueError(
+                f"start = {start}, stop = {stop}: the range must lie inside 0 ... {self.n}"
+            )
+        scale = {"ortho": np.sqrt(self.n), "forward": float(self.n)}.get(self.norm or "", 1.0)
+        indices, values = self.indices, self.values.astype(np.complex128) * scale
+        if self.half:
+            mirrored = (indices > 0) & (2 * indices < self.n)
+            indices = np.concatenate([indices, self.n - indices[mirrored]])
+            values = np.concatenate([values, values[mirrored].conj()])
+        samples: NDArray[Any] = _native.synthesize(self.n, indices, values, start, stop)
+        if self.half:
+            samples = samples.real.copy()
+        if self.values.dtype == np.complex64:
+            samples = samples.astype(np.float32 if self.half else np.complex64)
+        return samples
+
+    def plot(self, ax: Any = None, *, d: float = 1.0) -> Any:
+        """Draw the coefficients with matplotlib; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, on new axes.
+        d : float
+            Sample spacing, as for :meth:`freqs`.
+        """
+        from ._plot import plot
+
+        return plot(self, ax, d)
+
+    def __repr__(self) -> str:
+        from ._text import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        from ._text import describe_html
+
+        return describe_html(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays = (self.n, self.indices, self.values, None, self.norm, self.half)
+        return SparseSpectrum, (*arrays, self.certificate, self.report)
+
+
+class SparseSpectra(Sequence[Any]):
+    """The spectra of many signals; a sequence along the first of the other axes.
+
+    Attributes
+    ----------
+    n : int
+        Number of samples of each signal.
+    shape : tuple of int
+        Lengths of the other axes.
+    axis : int
+        Where the signals lay in the array.
+
+    Examples
+    --------
+    >>> import sparsefft
+    >>> x = np.exp(2j * np.pi * np.outer([5, 7], np.arange(4096)) / 4096)
+    >>> spectra = sparsefft.fft(x, k=1)
+    >>> [spectrum.indices[0].item() for spectrum in spectra]
+    [5, 7]
+    >>> spectra.to_dense().shape
+    (2, 4096)
+    >>> spectra
+    SparseSpectra: 2 signals of n = 4096, 2 coefficients, all certified
+    """
+
+    __slots__ = ("_array", "axis", "n")
+
+    n: int
+    axis: int
+
+    def __init__(self, array: NDArray[np.object_], n: int, axis: int) -> None:
+        self._array = array
+        self.n = n
+        self.axis = axis
+
+    @classmethod
+    def _from_list(
+        cls, spectra: list[SparseSpectrum], shape: tuple[int, ...], axis: int, plan: Plan
+    ) -> SparseSpectra:
+        array = np.empty(len(spectra), object)
+        # One by one: numpy would unpack each into its arrays.
+        for i, spectrum in enumerate(spectra):
+            array[i] = spectrum
+        return cls(array.reshape(shape), plan.n, axis)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the other axes."""
+        return self._array.shape
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
+    def __getitem__(self, key: Any) -> Any:
+        part = self._array[key]
+        if isinstance(part, np.ndarray):
+            return SparseSpectra(part, self.n, self.axis)
+        return part
+
+    def to_array(self) -> NDArray[np.object_]:
+        """The spectra as an array of objects, with the shape of the other axes."""
+        return self._array.copy()
+
+    def to_dense(self) -> NDArray[np.complexfloating[Any, Any]]:
+        """All coefficients, mostly zero: what ``numpy.fft.fft`` (or ``rfft``) would return."""
+        spectra = [spectrum.to_dense() for spectrum in self._array.ravel()]
+        if not spectra:
+            # Nothing says which type there would be.
+            return np.moveaxis(np.zeros((*self.shape, self.n), complex), -1, self.axis)
+        stacked = np.stack(spectra).reshape(*self.shape, -1)
+        return np.moveaxis(stacked, -1, min(self.axis, stacked.ndim - 1))
+
+    def __repr__(self) -> str:
+        spectra: list[SparseSpectrum] = list(self._array.ravel())
+        signals = " x ".join(str(length) for length in self.shape)
+        found = sum(spectrum.size for spectrum in spectra)
+        certified = sum(spectrum.certificate.is_certified for spectrum in spectra)
+        verdict = "all certified" if certified == len(spectra) else f"{certified} certified"
+        return f"SparseSpectra: {signals} signals of n = {self.n}, {found} coefficients, {verdict}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparseSpectra, (self._array, self.n, self.axis)

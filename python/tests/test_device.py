@@ -1,0 +1,63 @@
+"""Arrays of other libraries: in memory they work, on a GPU the message says what to do."""
+
+import numpy as np
+import pytest
+from conftest import tones
+
+import sparsefft
+
+N = 1 << 12
+
+
+class Tensor:
+    """A tensor that only knows DLPack."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class CudaArray:
+    """What CuPy, Numba and PyTorch show of an array in CUDA memory."""
+
+    __cuda_array_interface__ = {
+        "shape": (N,),
+        "typestr": "<c16",
+        "data": (0x7F0000000000, False),
+        "version": 3,
+    }
+
+
+def test_dlpack_in_memory():
+    x = tones(N, {5: 1.0, 99: 0.5})
+    expected = sparsefft.fft(x, 2)
+    for device in ("auto", "cpu"):
+        spectrum = sparsefft.fft(Tensor(x), 2, device=device)
+        np.testing.assert_array_equal(spectrum.values, expected.values)
+    np.testing.assert_array_equal(
+        sparsefft.Plan(N, 2).transform(Tensor(x)).values, expected.values
+    )
+    np.testing.assert_array_equal(sparsefft.dense.fft(Tensor(x)), sparsefft.dense.fft(x))
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+@pytest.mark.parametrize("x", [CudaArray(), Tensor(np.ones(N), (2, 0))])
+def test_cuda_arrays_without_the_backend(x, device):
+    with pytest.raises(RuntimeError, match=r"no sparse CUDA backend.*x\.get\(\).*x\.cpu\(\)"):
+        sparsefft.fft(x, 1, device=device)
+    with pytest.raises(RuntimeError, match="no sparse CUDA backend"):
+        sparsefft.Plan(N).transform(x)
+
+
+def test_asking_for_cuda_without_the_backend():
+    for call in (
+        lambda: sparsefft.fft(np.ones(N), 1, device="cuda"),
+        lambda: sparsefft.Plan(N, device="cuda"),
+    ):
+        with pytest.raises(RuntimeError, match=r"device='cuda'.*no sparse CUDA backend.*x\.cpu\(\)"):
+            call()

@@ -1,0 +1,169 @@
+"""Plans: reuse, pickling, callables, threads, processes."""
+
+import multiprocessing
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import tones
+
+import sparsefft
+
+N = 1 << 16
+PARTS = {5: 1.0, 77: -0.5j, 60_000: 0.25}
+
+
+def test_reuse():
+    plan = sparsefft.Plan(N, 3, norm="forward")
+    for shift in range(4):
+        x = tones(N, {f + shift: a for f, a in PARTS.items()})
+        spectrum = plan.transform(x)
+        np.testing.assert_array_equal(spectrum.indices, np.array(list(PARTS)) + shift)
+        np.testing.assert_allclose(spectrum.values, list(PARTS.values()), atol=1e-10)
+    assert plan.transform(np.stack([x, x]), axis=1).shape == (2,)
+    assert plan.transform(np.stack([x, x], axis=1), axis=0).shape == (2,)
+    assert (plan.n, plan.k, plan.real) == (N, 3, False)
+
+
+def test_words():
+    plan = sparsefft.Plan(N, 3, snr=20.0, seed=4, taper="hann")
+    assert repr(plan) == f"Plan(n={N}, k=3, seed=4, snr=20.0, taper='hann')"
+    assert plan.algorithm == "robust"
+    assert str(plan) == plan.explain()
+    assert plan.explain().startswith(f"goal: the 3 largest of {N} Fourier coefficients")
+
+
+def test_tapers():
+    x = tones(N, PARTS)
+    t = np.arange(N)
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * t / N)
+    expected = np.fft.fft(x * hann)
+    spectrum = sparsefft.Plan(N, 9, taper="hann").transform(x)
+    np.testing.assert_allclose(spectrum.to_dense(), expected, atol=1e-6)
+    assert sparsefft.Plan(N, 9, taper=("kaiser", 3.0)).transform(x).size == 9
+
+
+def test_pickle():
+    plan = sparsefft.Plan(
+        N, 3, real=True, norm="ortho", workers=2, seed=9, tol=1e-5, snr=30.0,
+        algorithm="robust", taper=("kaiser", 2.0), fallback="never", failure_probability=1e-4,
+    )
+    again = pickle.loads(pickle.dumps(plan))
+    assert repr(again) == repr(plan)
+    assert again.explain() == plan.explain()
+    x = tones(N, PARTS).real
+    np.testing.assert_array_equal(again.transform(x).values, plan.transform(x).values)
+
+
+def test_callable():
+    x = tones(N, PARTS)
+    asked = []
+
+    def samples(indices):
+        assert indices.dtype == np.int64
+        asked.append(indices.copy())
+        return x[indices]
+
+    spectrum = sparsefft.fft_from(samples, N, 3)
+    np.testing.assert_array_equal(spectrum.indices, list(PARTS))
+    assert sum(map(len, asked)) == spectrum.report.samples_read
+    np.testing.assert_array_equal(spectrum.values, sparsefft.fft(x, 3).values)
+    # The first pass asks for what sample_indices said.
+    first = sparsefft.sample_indices(N, 3)
+    assert first.dtype == np.int64
+    everything = np.concatenate(asked)
+    assert set(first.tolist()) <= set(everything.tolist())
+    assert len(first) < N / 10
+
+
+def test_callables_may_return_lists_and_strided_arrays():
+    x = np.repeat(tones(N, PARTS), 2)
+    for f in (lambda i: x[::2][i].tolist(), lambda i: np.stack([x[2 * i]] * 2, axis=1)[:, 1]):
+        spectrum = sparsefft.fft_from(f, N, 3)
+        np.testing.assert_array_equal(spectrum.indices, list(PARTS))
+
+
+def test_real_callable():
+    x = tones(N, {5: 1, N - 5: 1}).real
+    spectrum = sparsefft.fft_from(lambda i: x[i], N, 1, real=True)
+    assert spectrum.half
+    assert spectrum.indices.tolist() == [5]
+
+
+def test_a_callable_may_transform_something_itself():
+    x = tones(N, PARTS)
+
+    def samples(indices):
+        assert sparsefft.fft(np.ones(256), 1, workers=2).size == 1
+        return x[indices]
+
+    for workers in (None, 2):
+        spectrum = sparsefft.fft_from(samples, N, 3, workers=workers)
+        np.testing.assert_array_equal(spectrum.indices, list(PARTS))
+
+
+def test_many_threads_share_a_plan(rng):
+    plan = sparsefft.Plan(N, 3)
+    signals = [tones(N, {f + i: a for f, a in PARTS.items()}) for i in range(8)]
+    expected = [plan.transform(x) for x in signals]
+    wrong = []
+    start = threading.Barrier(8)
+
+    def work(i):
+        start.wait()
+        for _ in range(50):
+            spectrum = plan.transform(signals[i])
+            if not np.array_equal(spectrum.values, expected[i].values):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_interpreter_lock_is_released():
+    x = np.ones(1 << 22, complex)
+    ticks, done = 0, False
+
+    def count():
+        nonlocal ticks
+        while not done:
+            ticks += 1
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = ticks
+    sparsefft.fft(x, 1, algorithm="dense")
+    during = ticks - before
+    done = True
+    thread.join()
+    # Some hundred milliseconds; with the lock held the thread would have moved once at most.
+    assert during >= 5
+
+
+def _child(queue):
+    x = tones(N, PARTS)
+    first = sparsefft.fft(np.stack([x] * 4), 3)
+    second = sparsefft.fft(np.random.default_rng(1).normal(size=N), 40, workers=2)
+    queue.put((first[3].indices.tolist(), second.size))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_child_processes(method):
+    # The parent's threads exist before the fork; the child must not wait for them.
+    sparsefft.fft(np.random.default_rng(1).normal(size=(8, N)), 40)
+    sparsefft.fft(np.ones((8, N)), 1, workers=2)
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_child, args=(queue,))
+    process.start()
+    assert queue.get(timeout=60) == (list(PARTS), 40)
+    process.join(60)
+    assert process.exitcode == 0
