@@ -1,7 +1,7 @@
 //! `cargo xtask kernels [--check] [--variants DIR]`: compiles the CUDA kernels to PTX.
 //!
-//! Every PTX file starts with a line that holds a hash of its sources and options. `--check`
-//! compares these lines and needs no compiler. Compiling needs NVRTC 12.4
+//! Every PTX file starts with a line that holds a hash of its sources and options; files of machine
+//! code (`.cubin`) end with it. `--check` compares these lines and needs no compiler. Compiling needs NVRTC 12.4
 //! (`pip install nvidia-cuda-nvrtc-cu12==12.4.127`), found through `NVRTC_LIBRARY` or the usual
 //! library path; users of the library need neither.
 
@@ -14,12 +14,17 @@ const FOLDER: &str = "crates/sparsefft/src/cuda/kernels";
 
 /// Kernels run on compute capability 7.0 and up.
 const ARCHITECTURE: &str = "--gpu-architecture=compute_70";
+/// Those with thread-block clusters on 9.0 and up.
+const CLUSTERS: &str = "--gpu-architecture=compute_90";
+/// Machine code for 9.0, for kernels that take the driver long to compile.
+const HOPPER: &str = "--gpu-architecture=sm_90";
 
-/// A PTX file: name, source, headers, options.
+/// A PTX file: name, source, headers, architecture, options.
 struct Unit {
     name: String,
     source: &'static str,
     headers: &'static [&'static str],
+    architecture: &'static str,
     options: Vec<String>,
 }
 
@@ -28,9 +33,23 @@ fn units() -> Vec<Unit> {
         name: name.into(),
         source: "dense_fft.cu",
         headers: &["fft.cuh"],
+        architecture: ARCHITECTURE,
         options: options.iter().map(|o| o.to_string()).collect(),
     };
-    vec![dense("dense_f64.ptx", &[]), dense("dense_f32.ptx", &["-DSINGLE"])]
+    let sparse = |name: &str, architecture| Unit {
+        name: name.into(),
+        source: "sparse.cu",
+        headers: &["fft.cuh", "sparse.cuh"],
+        architecture,
+        options: Vec::new(),
+    };
+    vec![
+        dense("dense_f64.ptx", &[]),
+        dense("dense_f32.ptx", &["-DSINGLE"]),
+        sparse("sparse_70.ptx", ARCHITECTURE),
+        sparse("sparse_90.ptx", CLUSTERS),
+        sparse("sparse_90.cubin", HOPPER),
+    ]
 }
 
 /// Other choices of points per thread and columns per block, for `dense_cuda_bench`.
@@ -58,7 +77,8 @@ fn variants() -> Vec<Unit> {
             if stream {
                 options.push("-DSTREAM".into());
             }
-            units.push(Unit { name, source: "dense_fft.cu", headers: &["fft.cuh"], options });
+            let (source, headers) = ("dense_fft.cu", &["fft.cuh"]);
+            units.push(Unit { name, source, headers, architecture: ARCHITECTURE, options });
         }
     }
     units
@@ -86,8 +106,10 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             let mut current = true;
             for unit in units() {
                 let path = folder.join(&unit.name);
-                let text = fs::read_to_string(&path).unwrap_or_default();
-                let good = text.lines().next() == Some(&unit.stamp(&folder)?);
+                let bytes = fs::read(&path).unwrap_or_default();
+                let stamp = unit.stamp(&folder)?.into_bytes();
+                let good =
+                    if unit.binary() { bytes.ends_with(&stamp) } else { bytes.starts_with(&stamp) };
                 println!("{} {}", if good { "current" } else { "STALE  " }, unit.name);
                 current &= good;
             }
@@ -115,19 +137,29 @@ impl Unit {
             add(&Self::text(folder, name)?);
         }
         self.options.iter().for_each(|o| add(o));
-        add(ARCHITECTURE);
+        add(self.architecture);
         Ok(format!("// made by `cargo xtask kernels` from {} {hash:016x}", self.source))
     }
 
     fn write(&self, folder: &Path, path: &Path) -> Result<(), String> {
-        let ptx = self.compile(folder)?;
-        let text = format!("{}\n{ptx}", self.stamp(folder)?);
-        fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-        println!("{} ({} KiB)", path.display(), text.len() / 1024);
+        let code = self.compile(folder)?;
+        let stamp = self.stamp(folder)?;
+        let bytes = if self.binary() {
+            // Loaders stop at the end that the header names.
+            [&code, stamp.as_bytes()].concat()
+        } else {
+            [stamp.as_bytes(), b"\n", &code].concat()
+        };
+        fs::write(path, &bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+        println!("{} ({} KiB)", path.display(), bytes.len() / 1024);
         Ok(())
     }
 
-    fn compile(&self, folder: &Path) -> Result<String, String> {
+    fn binary(&self) -> bool {
+        self.architecture == HOPPER
+    }
+
+    fn compile(&self, folder: &Path) -> Result<Vec<u8>, String> {
         let nvrtc = Nvrtc::open()?;
         let c = |s: &str| CString::new(s).map_err(|e| e.to_string());
         let source = c(&Self::text(folder, self.source)?)?;
@@ -138,7 +170,7 @@ impl Unit {
             headers.push(c(&Self::text(folder, header)?)?);
             names.push(c(header)?);
         }
-        let mut options = vec![c(ARCHITECTURE)?, c("--std=c++17")?];
+        let mut options = vec![c(self.architecture)?, c("--std=c++17")?];
         for option in &self.options {
             options.push(c(option)?);
         }
@@ -157,10 +189,16 @@ impl Unit {
             }
             let rc = (nvrtc.compile)(program, options.len() as c_int, options.as_ptr());
             if rc != 0 {
-                let log = Nvrtc::text(program, nvrtc.log_size, nvrtc.log);
+                let log = Nvrtc::bytes(program, nvrtc.log_size, nvrtc.log);
+                let log = String::from_utf8_lossy(&log);
                 return Err(format!("{} does not compile:\n{log}", self.source));
             }
-            Ok(Nvrtc::text(program, nvrtc.ptx_size, nvrtc.ptx))
+            if self.binary() {
+                return Ok(Nvrtc::bytes(program, nvrtc.cubin_size, nvrtc.cubin));
+            }
+            let mut ptx = Nvrtc::bytes(program, nvrtc.ptx_size, nvrtc.ptx);
+            ptx.truncate(ptx.iter().position(|&b| b == 0).unwrap_or(ptx.len()));
+            Ok(ptx)
         }
     }
 }
@@ -187,6 +225,8 @@ struct Nvrtc {
     log: Text,
     ptx_size: Size,
     ptx: Text,
+    cubin_size: Size,
+    cubin: Text,
 }
 
 unsafe extern "C" {
@@ -223,19 +263,20 @@ impl Nvrtc {
                 log: std::mem::transmute::<Program, Text>(find(c"nvrtcGetProgramLog")?),
                 ptx_size: std::mem::transmute::<Program, Size>(find(c"nvrtcGetPTXSize")?),
                 ptx: std::mem::transmute::<Program, Text>(find(c"nvrtcGetPTX")?),
+                cubin_size: std::mem::transmute::<Program, Size>(find(c"nvrtcGetCUBINSize")?),
+                cubin: std::mem::transmute::<Program, Text>(find(c"nvrtcGetCUBIN")?),
             })
         }
     }
 
-    /// A text of NVRTC's.
-    unsafe fn text(program: Program, size: Size, text: Text) -> String {
+    /// A result of NVRTC's.
+    unsafe fn bytes(program: Program, size: Size, get: Text) -> Vec<u8> {
         let mut bytes = 0;
         // SAFETY: the caller's program is valid.
         unsafe { size(program, &mut bytes) };
         let mut buffer = vec![0u8; bytes.max(1)];
         // SAFETY: the buffer has the size that was asked for.
-        unsafe { text(program, buffer.as_mut_ptr().cast()) };
-        let end = buffer.iter().position(|&b| b == 0).unwrap_or(buffer.len());
-        String::from_utf8_lossy(&buffer[..end]).into_owned()
+        unsafe { get(program, buffer.as_mut_ptr().cast()) };
+        buffer
     }
 }

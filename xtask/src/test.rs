@@ -83,13 +83,19 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     let suite = tee(&mut suite);
     // Without a GPU these say that they skip; SPARSEFFT_REQUIRE_CUDA=1 makes that a failure.
     let mut gpu = cargo();
-    gpu.args(["test", "-p", "sparsefft", "--features", "cuda", "--test", "dense_cuda"]);
+    gpu.args(["test", "-p", "sparsefft", "--features", "cuda"]);
+    gpu.args(["--test", "dense_cuda", "--test", "sparse_cuda"]);
     let gpu = tee(gpu.args(["--", "--nocapture"]));
+    // The sparse kernels' code, emulated.
+    let mut emulated = cargo();
+    emulated.args(["test", "-p", "sparsefft", "--features", "cuda", "--lib", "cuda"]);
+    let emulated = tee(emulated.args(["--", "--nocapture"]));
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
     let python = python::suite();
     let suites = [
         ("the test suite", suite),
         ("GPU tests", gpu),
+        ("emulated kernels", emulated),
         ("documentation tests", doc),
         ("the Python suite", python),
     ];

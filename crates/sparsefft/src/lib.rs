@@ -66,7 +66,7 @@ pub use plan::{
 };
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};
-pub use spectrum::{Norm, Peak, Report, Spectrum};
+pub use spectrum::{Norm, Peak, Place, Report, Spectrum};
 pub use stages::Stage;
 pub use tones::{Accuracy, Band, Cluster, Drift, Tone, Tones, TonesReport};
 

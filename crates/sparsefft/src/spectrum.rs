@@ -57,6 +57,32 @@ pub enum Norm {
     Forward,
 }
 
+/// Where a transform was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Place {
+    /// On the CPU.
+    #[default]
+    Cpu,
+    /// On the GPU, all of it.
+    Gpu,
+    /// The GPU fetched the samples and the CPU did the rest, for this reason.
+    GpuSamples(&'static str),
+    /// On the CPU although the GPU was asked for, for this reason.
+    CpuInstead(&'static str),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Cpu => f.write_str("cpu"),
+            Place::Gpu => f.write_str("gpu"),
+            Place::GpuSamples(why) => write!(f, "cpu with samples from the gpu ({why})"),
+            Place::CpuInstead(why) => write!(f, "cpu instead of gpu ({why})"),
+        }
+    }
+}
+
 /// How a run went.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -71,6 +97,8 @@ pub struct Report {
     pub left_out: u64,
     /// Time per stage, in the order of the pipeline; stages that did not run are missing.
     pub stages: Vec<(Stage, Duration)>,
+    /// Where it was computed.
+    pub place: Place,
     /// Wall-clock time of the whole transform.
     pub elapsed: Duration,
 }
@@ -84,6 +112,7 @@ impl Report {
             seed,
             left_out: 0,
             stages: Vec::new(),
+            place: Place::Cpu,
             elapsed: Duration::ZERO,
         }
     }

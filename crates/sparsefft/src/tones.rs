@@ -233,6 +233,7 @@ impl Tones {
             peaks,
             certificate: self.certificate.clone(),
             report: Report {
+                place: crate::Place::Cpu,
                 algorithm: Algorithm::Auto,
                 samples_read: self.report.samples_read,
                 seed: self.report.seed,

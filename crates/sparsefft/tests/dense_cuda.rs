@@ -2,23 +2,12 @@
 //! with `SPARSEFFT_REQUIRE_CUDA=1` they fail instead.
 #![cfg(feature = "cuda")]
 
+mod cuda_device;
+
+use cuda_device::device;
 use sparsefft::cuda::{CudaFft, CudaReal, Device};
 use sparsefft::dense::{Direction, Fft, Real, top_k};
 use sparsefft::{Complex, Error, Norm};
-use std::io::Write;
-
-fn device() -> Option<Device> {
-    match Device::new(0) {
-        Ok(device) => Some(device),
-        Err(error) => {
-            let required = std::env::var("SPARSEFFT_REQUIRE_CUDA").is_ok_and(|v| v == "1");
-            assert!(!required, "SPARSEFFT_REQUIRE_CUDA=1, but: {error}");
-            // Past the test harness, which hides what passing tests print.
-            let _ = writeln!(std::io::stderr(), "SKIPPED, no GPU: {error}");
-            None
-        }
-    }
-}
 
 fn noise<T: Real>(n: usize, seed: u64) -> Vec<Complex<T>> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod demo;
+mod device;
 mod fft;
 mod generate;
 mod peaks;

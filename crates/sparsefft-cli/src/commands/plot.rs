@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let kind = Picture::of(&args.output)?;
     let recording = Recording::open(&args.file, &args.input)?;
     let plan = args.search.plan(recording.len())?;
-    let spectrum = spin("transforming", || plan.transform(&recording))?;
+    let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let hold = background::max_hold(&recording)?;
     let title = args.file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
     let scene = plot(&Plot {

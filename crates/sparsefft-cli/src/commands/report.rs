@@ -44,7 +44,7 @@ const LONG: u64 = 1 << 28;
 pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
     let plan = args.search.plan(recording.len())?;
-    let spectrum = spin("transforming", || plan.transform(&recording))?;
+    let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let hold = background::max_hold(&recording)?;
     let view = View::new(&spectrum, &recording);
     let count = match args.insets {

@@ -1,5 +1,6 @@
 //! The options that say what to look for, shared by every command that transforms.
 
+use super::device::Target;
 use crate::Exit;
 use crate::units;
 use anyhow::{Result, bail};
@@ -33,6 +34,10 @@ pub struct Search {
     /// Never read the whole signal, even if nothing else gives a certified answer
     #[arg(long)]
     pub no_dense: bool,
+
+    /// Where to compute: auto, cpu, cuda or cuda:NUMBER (a GPU; nothing else is used then)
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub device: Target,
 }
 
 /// Where peaks are looked for.
@@ -108,7 +113,7 @@ impl Search {
         let on_grid = |spectrum| Ok(Found { spectrum, tones: None });
         let named = self.algorithm != Algorithm::Auto;
         if mode == Mode::Grid || (mode == Mode::Auto && named) {
-            return on_grid(plan.transform(signal)?);
+            return on_grid(self.device.transform(plan, signal)?);
         }
         if mode == Mode::Tones {
             let tones = plan.tones(signal)?;
@@ -116,9 +121,10 @@ impl Search {
         }
         let planned_dense = plan.recipe().algorithm == Algorithm::Dense;
         let grid = if planned_dense {
-            plan.transform(signal)?
+            self.device.transform(plan, signal)?
         } else {
-            Plan::new(plan.problem().clone().fallback(Fallback::Never))?.transform(signal)?
+            let careful = Plan::new(plan.problem().clone().fallback(Fallback::Never))?;
+            self.device.transform(&careful, signal)?
         };
         if grid.certificate().verdict == Verdict::Certified {
             return on_grid(grid);
@@ -133,7 +139,7 @@ impl Search {
             return between();
         }
         // What the fallback allows; leaked tones fill many bins of a dense transform.
-        let grid = if planned_dense { grid } else { plan.transform(signal)? };
+        let grid = if planned_dense { grid } else { self.device.transform(plan, signal)? };
         let leaked = self.k.is_none() && 3 * count < grid.peaks().len();
         let better = match grid.certificate().verdict {
             Verdict::Dense => leaked && explained && (sure || !planned_dense),

@@ -16,12 +16,18 @@
 //! Only the driver is needed (version 550 or newer): the kernels are `.cu` files compiled to PTX
 //! ahead of time by `cargo xtask kernels` and embedded; the driver compiles them for its GPU
 //! (compute capability 7.0 and up) at their first use and keeps the result on disk. Work is
-//! enqueued on one stream per [`Device`]; [`Buffer::download`] waits for it. Nothing falls back to
-//! the CPU: without a GPU, [`Device::new`] says why.
+//! enqueued on one stream per [`Device`]; [`Buffer::download`] waits for it. Without a GPU,
+//! [`Device::new`] says why. [`CudaPlan`] is the sparse transform: what its kernels cannot explain
+//! goes on in the engine of the CPU, and the report says so.
 
 mod dense;
+mod level;
+mod signal;
+mod sparse;
 
 pub use dense::{CudaFft, CudaReal, Layout};
+pub use signal::{Format, Pinned, Signal};
+pub use sparse::CudaPlan;
 
 use crate::Error;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DriverError, sys};
@@ -40,6 +46,7 @@ struct Shared {
     stream: Arc<CudaStream>,
     f32: OnceLock<Result<Arc<Kernels>, Error>>,
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
+    sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -89,7 +96,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let shared = Shared { context, stream, f32: OnceLock::new(), f64: OnceLock::new() };
+        let (f32, f64, sparse) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse };
         Ok(Device { shared: Arc::new(shared) })
     }
 

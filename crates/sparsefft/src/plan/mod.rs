@@ -12,7 +12,8 @@ use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
-use crate::spectrum::{Peak, Report, Spectrum};
+use crate::spectrum::{Peak, Place, Report, Spectrum};
+use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
@@ -22,7 +23,7 @@ use crate::tones::{Tones, TonesReport};
 use crate::{Error, Verdict};
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A transform made ready. Cheap to clone, usable from many threads at once.
 #[derive(Clone)]
@@ -215,15 +216,40 @@ impl Plan {
         signal: &S,
         workspace: &mut Workspace,
     ) -> Result<Spectrum, Error> {
+        self.transform_at(signal, workspace, Place::Cpu)
+    }
+
+    /// [`transform_with`](Plan::transform_with), and where the samples lie.
+    pub(crate) fn transform_at<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        workspace: &mut Workspace,
+        place: Place,
+    ) -> Result<Spectrum, Error> {
         let started = Instant::now();
-        let Prepared { problem, recipe, .. } = &*self.inner;
+        let problem = &self.inner.problem;
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
         let mut run = Run::new(&self.inner, seen, workspace);
-        let Answer { algorithm, mut peaks, certificate } = algorithms::run(&mut run)?;
+        let answer = algorithms::run(&mut run)?;
+        let (read, stages) = (run.samples_read, run.clock.stages());
+        Ok(self.finish(answer, read, stages, place, started))
+    }
+
+    /// Keeps what was asked for, and writes the report.
+    pub(crate) fn finish(
+        &self,
+        answer: Answer,
+        samples_read: u64,
+        stages: Vec<(Stage, Duration)>,
+        place: Place,
+        started: Instant,
+    ) -> Spectrum {
+        let Prepared { problem, recipe, .. } = &*self.inner;
+        let Answer { algorithm, mut peaks, certificate } = answer;
         let found = peaks.len();
         if let Some(k) = problem.k() {
             keep_largest(&mut peaks, k);
@@ -232,14 +258,21 @@ impl Plan {
         peaks.sort_unstable_by_key(|p| p.index);
         let report = Report {
             algorithm,
-            samples_read: run.samples_read,
+            samples_read,
             seed: recipe.seed,
             left_out,
-            stages: run.clock.stages(),
+            stages,
+            place,
             elapsed: started.elapsed(),
         };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
-        Ok(Spectrum { n: problem.n, peaks, certificate, report })
+        Spectrum { n: problem.n, peaks, certificate, report }
+    }
+
+    /// The shared part.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn prepared(&self) -> &Prepared {
+        &self.inner
     }
 
     /// Finds the tones of a signal: sinusoids whose frequencies lie anywhere between the bins.

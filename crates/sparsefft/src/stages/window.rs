@@ -79,6 +79,14 @@ impl Kaiser {
         self.energy
     }
 
+    /// Coefficients of the response in A, highest first, with β² and the slope of A in x²: for
+    /// kernels that evaluate it themselves.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn polynomial(&self) -> (&[f64], f64, f64) {
+        let beta2 = self.beta * self.beta;
+        (&self.series, beta2, (beta2 + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2))
+    }
+
     /// Bound of the response beyond the main lobe.
     pub(crate) fn leak(&self) -> f64 {
         leak(self.beta)

@@ -17,7 +17,7 @@ use crate::{Complex, Error};
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
 /// also covers signals that were themselves made by one.
-pub(super) const ROUNDING: f64 = 1e-13;
+pub(crate) const ROUNDING: f64 = 1e-13;
 /// Rounding relative to the energy of the same bin.
 pub(super) const OWN_ROUNDING: f64 = 1e-26;
 /// Share of active bins above which a comb is too small.

@@ -25,6 +25,8 @@ use crate::stages::permute::Permutation;
 use crate::stages::window::{self, BETAS};
 pub(crate) use engine::Buffers;
 use engine::Engine;
+#[cfg(feature = "cuda")]
+pub(crate) use engine::ROUNDING;
 
 /// Sets of bins that are tried before giving up.
 const MAX_TRIES: u32 = 12;
@@ -161,7 +163,12 @@ pub(crate) fn sample_indices<'a>(
 }
 
 /// Stream number of the verifying permutation; those of the decoding hashes count up from 1.
-const VERIFY_STREAM: u64 = 500;
+pub(crate) const VERIFY_STREAM: u64 = 500;
+
+/// Stream number of the window hash of this round of stage two.
+pub(crate) fn window_stream(attempt: u32, round: usize) -> u64 {
+    1 + 20 * u64::from(attempt) + round as u64
+}
 
 /// A window hash with the permutation number `stream`.
 fn window_hash(run: &mut Run<'_>, buckets: usize, beta: f64, stream: u64) -> Hash {

@@ -6,7 +6,7 @@
 //! 4. What one hash reveals is peeled from the others, until nothing more is found.
 
 use super::engine::{Engine, OWN_ROUNDING, coefficient, is_peak, most_members, window_power};
-use super::window_hash;
+use super::{window_hash, window_stream};
 use crate::cpu::wide::F4;
 use crate::plan;
 use crate::samples::Line;
@@ -143,7 +143,7 @@ impl Engine<'_, '_> {
             if reads > 24.0 * first.max(64) as f64 {
                 return Ok(());
             }
-            let stream = 1 + 20 * u64::from(self.attempt) + round as u64;
+            let stream = window_stream(self.attempt, round);
             let mut hash = window_hash(self.run, buckets, beta, stream);
             hash.measure(self.run, 0)?;
             if self.sees_more(&hash) {

@@ -1,0 +1,481 @@
+//! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
+//!
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [accuracy]`: VARIANTS is a folder of
+//! kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; without words, `check` and `time`
+//! run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! is white. `events` is the time between two events around one launch, `queue` that of one of
+//! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
+
+mod cufft;
+
+use cudarc::driver::{DevicePtr, sys};
+use cufft::Cufft;
+use sparsefft::cuda::{Buffer, CudaFft, CudaPlan, Device, Signal};
+use sparsefft::dense::Direction;
+use sparsefft::{Algorithm, Complex, Noise, Norm, Place, Problem, Spectrum};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+type Failure = Box<dyn std::error::Error>;
+type Truth = BTreeMap<u64, Complex<f64>>;
+
+/// Xorshift: fast enough for noise at every sample.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// k frequencies of magnitude 1 … range on the device, with white noise of standard deviation
+/// sigma per sample; `batch` signals, one after the other.
+fn make(
+    device: &Device,
+    n: u64,
+    k: usize,
+    range: f64,
+    sigma: f64,
+    batch: usize,
+    seed: u64,
+) -> Result<(Vec<Truth>, Buffer<f64>), Failure> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    for _ in 0..10 {
+        random.next();
+    }
+    let mut x = vec![Complex::<f64>::ZERO; n as usize * batch];
+    let mut truths = Vec::new();
+    let scale = (3.0f64 / 2.0).sqrt() * sigma * n as f64;
+    for one in x.chunks_mut(n as usize) {
+        let mut truth = Truth::new();
+        while truth.len() < k {
+            let size = range.powf(random.uniform());
+            let f = random.next() % n;
+            truth.insert(f, Complex::from_polar(size, 6.2 * random.uniform()));
+        }
+        for (&f, &a) in &truth {
+            one[f as usize] = a * n as f64;
+        }
+        truths.push(truth);
+    }
+    if sigma > 0.0 {
+        // White noise has a white spectrum: add it there.
+        let each = scale / (n as f64).sqrt();
+        for v in &mut x {
+            v.re += each * (2.0 * random.uniform() - 1.0);
+            v.im += each * (2.0 * random.uniform() - 1.0);
+        }
+    }
+    let mut data = device.upload(&x)?;
+    drop(x);
+    CudaFft::<f64>::new(device, n)?.norm(Norm::Backward).run(Direction::Inverse, &mut data)?;
+    device.synchronize()?;
+    Ok((truths, data))
+}
+
+/// The largest error of an amplitude, missing and additional ones included.
+fn worst(truth: &Truth, spectrum: &Spectrum) -> f64 {
+    let n = spectrum.n() as f64;
+    let mut worst: f64 = 0.0;
+    for (&f, &a) in truth {
+        worst = worst.max((spectrum.value(f) / n - a).norm());
+    }
+    for p in spectrum.peaks() {
+        if !truth.contains_key(&p.index) {
+            worst = worst.max(p.value.norm() / n);
+        }
+    }
+    worst
+}
+
+fn problem(n: u64, k: usize, noise: Noise) -> Problem {
+    let algorithm = if noise == Noise::Exact { Algorithm::Exact } else { Algorithm::Robust };
+    Problem::new(n).sparsity(k as u64).noise(noise).algorithm(algorithm)
+}
+
+/// Right, certified and on the device, over a grid of problems.
+fn check(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+    for (log_n, k, sigma, range) in [
+        (12, 8, 0.0, 1.0),
+        (16, 16, 0.0, 1.0),
+        (18, 50, 0.0, 1e3),
+        (20, 50, 0.0, 1.0),
+        (22, 50, 0.0, 1.0),
+        (22, 1000, 0.0, 1.0),
+        (22, 4096, 0.0, 1.0),
+        (24, 20_000, 0.0, 1.0),
+        (20, 50, 0.1, 1.0),
+        (22, 300, 0.1, 1.0),
+        (22, 1000, 0.1, 1.0),
+    ] {
+        let n = 1u64 << log_n;
+        let batch = if log_n < 22 { 32 } else { 8 };
+        let (truths, data) = make(device, n, k, range, sigma, batch, log_n + k as u64)?;
+        for noise in [Noise::Exact, Noise::Unknown, Noise::Snr(20.0)] {
+            if (sigma > 0.0) != matches!(noise, Noise::Snr(_)) && noise != Noise::Unknown {
+                continue;
+            }
+            let begin = Instant::now();
+            let plan = CudaPlan::new(device, problem(n, k, noise))?;
+            let planning = begin.elapsed();
+            let (mut wrong, mut open, mut cpu, mut most) = (0, 0, 0, 0.0f64);
+            let mut why = String::new();
+            let answers = plan.transform_batch(&data.signals(n));
+            for (truth, answer) in truths.iter().zip(answers) {
+                let answer = answer?;
+                let error = worst(truth, &answer);
+                let bound = if sigma > 0.0 { 0.2 } else { 1e-9 * range };
+                let certified = answer.certificate().is_certified();
+                wrong += u32::from(certified && error > bound);
+                open += u32::from(!certified);
+                if answer.report().place != Place::Gpu {
+                    cpu += 1;
+                    why = format!("{}", answer.report().place);
+                }
+                most = most.max(error);
+            }
+            *failures += wrong;
+            println!(
+                "{} 2^{log_n} k {k} {noise:?}: {batch} signals, wrong and certified {wrong}, uncertified {open}, \
+                 not on the device {cpu} {why}, worst error {most:.1e}, planned in {:.1} ms",
+                if wrong == 0 { "ok  " } else { "FAIL" },
+                planning.as_secs_f64() * 1e3
+            );
+        }
+    }
+    Ok(())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Events, queue and wall of one plan, in microseconds per call.
+fn time(device: &Device, plan: &CudaPlan, signals: &[Signal<'_>]) -> Result<[f64; 3], Failure> {
+    let stream = device.stream();
+    let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+    let (begin, end) = (stream.context().new_event(flags)?, stream.context().new_event(flags)?);
+    let mut events = Vec::new();
+    for round in 0..111 {
+        begin.record(stream)?;
+        plan.enqueue(signals, false)?;
+        end.record(stream)?;
+        end.synchronize()?;
+        if round >= 10 {
+            events.push(f64::from(begin.elapsed_ms(&end)?) * 1e3);
+        }
+    }
+    begin.record(stream)?;
+    for _ in 0..50 {
+        plan.enqueue(signals, false)?;
+    }
+    end.record(stream)?;
+    end.synchronize()?;
+    let queue = f64::from(begin.elapsed_ms(&end)?) * 1e3 / 50.0;
+    let mut walls = Vec::new();
+    for round in 0..111 {
+        let begin = Instant::now();
+        let answers = plan.transform_batch(signals);
+        let us = begin.elapsed().as_secs_f64() * 1e6;
+        drop(answers);
+        if round >= 10 {
+            walls.push(us);
+        }
+    }
+    Ok([median(events), queue, median(walls)])
+}
+
+/// Median time of cuFFT, in place, and of copying the data back is not counted.
+fn cufft_time(device: &Device, cufft: Cufft, data: &mut Buffer<f64>) -> Result<f64, Failure> {
+    let stream = device.stream();
+    let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+    let (begin, end) = (stream.context().new_event(flags)?, stream.context().new_event(flags)?);
+    let mut handle = 0;
+    let mut times = Vec::new();
+    // SAFETY: cuFFT's documented calls, on the context that the device has made current; the
+    // buffer holds one signal.
+    unsafe {
+        let rc = (cufft.plan)(&mut handle, data.len() as i32, 0x69, 1);
+        if rc != 0 {
+            return Err(format!("cufftPlan1d: {rc}").into());
+        }
+        (cufft.stream)(handle, stream.cu_stream().cast());
+        for round in 0..13 {
+            begin.record(stream)?;
+            let (at, _guard) = data.parts().device_ptr(stream);
+            let rc = (cufft.exec[1])(handle, at, at, -1);
+            drop(_guard);
+            end.record(stream)?;
+            end.synchronize()?;
+            if rc != 0 {
+                return Err(format!("cufftExec: {rc}").into());
+            }
+            if round >= 2 {
+                times.push(f64::from(begin.elapsed_ms(&end)?) * 1e3);
+            }
+        }
+        (cufft.destroy)(handle);
+    }
+    Ok(median(times))
+}
+
+/// Kernels of a folder: name, image, threads and blocks per cluster.
+type Variant = (String, Vec<u8>, (u32, u32));
+
+fn variants(folder: &Path) -> Result<Vec<Variant>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = |mark: char| {
+            let part = name.split(['_', '.']).find(|p| p.starts_with(mark))?;
+            part[1..].parse::<u32>().ok()
+        };
+        if let (Some(t), Some(c)) = (number('t'), number('c')) {
+            found.push((name.clone(), std::fs::read(entry.path())?, (t, c)));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// One row per plan.
+fn row(
+    device: &Device,
+    name: &str,
+    plan: &CudaPlan,
+    signals: &[Signal<'_>],
+    truths: &[Truth],
+    peer: f64,
+) -> Result<(), Failure> {
+    let answers = plan.transform_batch(signals);
+    let (mut error, mut place) = (0.0f64, Place::Gpu);
+    for (truth, answer) in truths.iter().zip(answers) {
+        let answer = answer?;
+        error = error.max(worst(truth, &answer));
+        if answer.report().place != Place::Gpu {
+            place = answer.report().place;
+        }
+    }
+    let last = plan.last();
+    let [events, queue, wall] = time(device, plan, signals)?;
+    let each = signals.len() as f64;
+    println!(
+        "  {name:<26} events {:>8.2} us  queue {:>8.2}  wall {:>8.2}  {:>7.1}x cuFFT  error {error:.1e}  {place} {last:?}",
+        events / each,
+        queue / each,
+        wall / each,
+        peer / (events / each)
+    );
+    Ok(())
+}
+
+fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
+    let cufft = Cufft::open();
+    let begin = Instant::now();
+    CudaPlan::new(device, problem(1 << 20, 50, Noise::Exact))?;
+    println!("kernels loaded in {:.2} s", begin.elapsed().as_secs_f64());
+    println!("numbers in brackets: status, barriers, rounds, lines, climbs, found, open");
+    for (log_n, k, sigma, combs) in [
+        (22u32, 50usize, 0.0, &[256usize, 512, 1024][..]),
+        (22, 1000, 0.0, &[4096, 8192]),
+        (27, 50, 0.0, &[256]),
+        (27, 1000, 0.0, &[4096, 8192, 16384, 32768]),
+        (27, 43_000, 0.0, &[1 << 17, 1 << 18, 1 << 19]),
+        (22, 50, 0.1, &[256, 512, 1024]),
+        (27, 1000, 0.1, &[4096, 8192, 16384]),
+    ] {
+        let n = 1u64 << log_n;
+        let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 3)?;
+        println!("2^{log_n}, k = {k}, noise {sigma}");
+        let noises: &[Noise] =
+            if sigma > 0.0 { &[Noise::Snr(20.0), Noise::Unknown] } else { &[Noise::Exact] };
+        for &noise in noises {
+            let problem = problem(n, k, noise);
+            for &bins in combs {
+                let plan = CudaPlan::tuned(device, problem.clone(), None, Some(bins))?;
+                let name = format!("{noise:?} B = {bins}");
+                row(device, &name, &plan, &[data.signal()], &truths, f64::NAN)?;
+                for (name, image, shape) in variants {
+                    let image = Some((image.clone(), *shape));
+                    let plan = CudaPlan::tuned(device, problem.clone(), image, Some(bins))?;
+                    row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
+                    if name.contains("profile") {
+                        stages(&plan, data.signal())?;
+                    }
+                }
+            }
+        }
+        if log_n == 27 && k == 1000 && sigma == 0.0 {
+            let mut pinned = device.pinned::<f64>(n as usize)?;
+            data.read(pinned.as_mut_slice())?;
+            let plan = CudaPlan::new(device, problem(n, k, Noise::Exact))?;
+            row(device, "pinned host memory", &plan, &[pinned.signal()], &truths, f64::NAN)?;
+        }
+        if let Some(cufft) = cufft {
+            println!("  cuFFT {:.1} us", cufft_time(device, cufft, &mut data)?);
+        }
+    }
+    for (log_n, k, batch) in [(22u32, 50usize, 16usize), (22, 1000, 16), (20, 50, 128)] {
+        let n = 1u64 << log_n;
+        let (truths, data) = make(device, n, k, 1.0, 0.0, batch, 3)?;
+        let plan = CudaPlan::new(device, problem(n, k, Noise::Exact))?;
+        println!("batch of {batch} signals of 2^{log_n}, k = {k}: times per signal");
+        row(device, "batch", &plan, &data.signals(n), &truths, f64::NAN)?;
+    }
+    Ok(())
+}
+
+/// cuFFT followed by the k largest on the device, wall clock with the answer on the host.
+fn dense_and_top(device: &Device, data: &mut Buffer<f64>, k: usize) -> Result<f64, Failure> {
+    let plan = CudaFft::<f64>::new(device, data.len() as u64)?;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        plan.top_k(data, k)?;
+        times.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(times))
+}
+
+/// The tables of the documentation: time over n and over k, beside cuFFT.
+fn tables(device: &Device) -> Result<(), Failure> {
+    let cufft = Cufft::open();
+    let rows = (18..=28).flat_map(|l| [(l, 50usize, 0.0), (l, 1000, 0.0)]);
+    let over_k = [16usize, 200, 4000, 10_000, 43_000].map(|k| (27u32, k, 0.0));
+    let noisy = [(20u32, 50usize, 0.1), (22, 50, 0.1), (24, 50, 0.1), (27, 50, 0.1)];
+    println!("n | k | noise | events us | wall us | error | cuFFT us | top k us | cuFFT/events");
+    for (log_n, k, sigma) in
+        rows.chain(over_k).chain(noisy).chain([(24, 1000, 0.1), (27, 1000, 0.1)])
+    {
+        let n = 1u64 << log_n;
+        if 32 * k as u64 > n {
+            continue;
+        }
+        let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 5)?;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
+        let answer = plan.transform(&data.signal())?;
+        let (error, place) = (worst(&truths[0], &answer), answer.report().place);
+        let [events, _, wall] = time(device, &plan, &[data.signal()])?;
+        let peer = match cufft {
+            Some(cufft) => cufft_time(device, cufft, &mut data)?,
+            None => f64::NAN,
+        };
+        let top = dense_and_top(device, &mut data, k)?;
+        println!(
+            "2^{log_n} | {k} | {sigma} | {events:.1} | {wall:.1} | {error:.1e} | {peer:.1} | {top:.0} | {:.1} | {place}",
+            peer / events
+        );
+    }
+    println!("voting, with samples gathered by the device and the rest on the CPU");
+    for (log_n, k) in [(20u32, 50usize), (22, 50), (24, 1000), (27, 1000)] {
+        let n = 1u64 << log_n;
+        let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
+        for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
+            let problem =
+                Problem::new(n).sparsity(k as u64).noise(Noise::Snr(20.0)).algorithm(algorithm);
+            let plan = CudaPlan::new(device, problem)?;
+            plan.transform(&data.signal())?;
+            let begin = Instant::now();
+            let answer = plan.transform(&data.signal())?;
+            println!(
+                "2^{log_n} | {k} | {algorithm} | wall {:.0} us | error {:.1e} | {}",
+                begin.elapsed().as_secs_f64() * 1e6,
+                worst(&truths[0], &answer),
+                answer.report().place
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A thousand signals per point: what is missed, what is wrong, what is not on the device.
+fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+    println!("n | k | noise | signals | wrong | certified | on the device | worst error");
+    for (log_n, k, sigma) in [
+        (14u32, 20usize, 0.0),
+        (16, 50, 0.0),
+        (18, 50, 0.0),
+        (20, 50, 0.0),
+        (18, 1000, 0.0),
+        (20, 1000, 0.0),
+        (18, 50, 0.1),
+        (18, 300, 0.1),
+    ] {
+        let n = 1u64 << log_n;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
+        let (mut wrong, mut certified, mut there, mut most, mut all) = (0, 0, 0, 0.0f64, 0);
+        for seed in 0..10 {
+            let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
+            for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
+                let answer = answer?;
+                let error = worst(truth, &answer);
+                all += 1;
+                wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
+                certified += u32::from(answer.certificate().is_certified());
+                there += u32::from(answer.report().place == Place::Gpu);
+                most = most.max(error);
+            }
+        }
+        *failures += wrong;
+        println!(
+            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e}"
+        );
+    }
+    Ok(())
+}
+
+/// Where the time of one transform goes: clock cycles of work and of waiting, barrier by barrier.
+fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
+    plan.transform(&signal)?;
+    let stamps = plan.stamps()?;
+    let barriers = plan.last().map_or(0, |l| l[1] as usize).min(31);
+    print!("    cycles (work+wait):");
+    for i in 0..barriers {
+        let before = if i == 0 { stamps[63] } else { stamps[2 * i - 1] };
+        print!(" {}+{}", stamps[2 * i] - before, stamps[2 * i + 1] - stamps[2 * i]);
+    }
+    println!();
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |w: &str| words.iter().any(|x| x == w);
+    let both = !["check", "time", "tables", "accuracy"].into_iter().any(has);
+    let mut found = Vec::new();
+    for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
+        found.extend(variants(Path::new(folder))?);
+    }
+    let device = Device::new(0)?;
+    println!("{}", device.name()?);
+    let begin = Instant::now();
+    let mut failures = 0;
+    if both || has("check") {
+        check(&device, &mut failures)?;
+        println!("{failures} failures; checks took {:.1} s", begin.elapsed().as_secs_f64());
+    }
+    if both || has("time") {
+        benchmark(&device, &found)?;
+    }
+    if has("tables") {
+        tables(&device)?;
+    }
+    if has("accuracy") {
+        accuracy(&device, &mut failures)?;
+    }
+    println!("all took {:.1} s", begin.elapsed().as_secs_f64());
+    if failures > 0 {
+        return Err(format!("{failures} checks failed").into());
+    }
+    Ok(())
+}

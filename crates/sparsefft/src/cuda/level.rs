@@ -1,0 +1,806 @@
+//! What the kernels of `sparse.cuh` need for one set of bins: tables, the layout of the workspace,
+//! and the arguments; and how to read what they answer. Nothing here needs a GPU.
+//!
+//! A level is one try of `algorithms/peeling.rs`: the same bins, permutations, windows and
+//! thresholds. The first window of stage two is measured together with the comb, so its size comes
+//! from the number of bins that Poisson statistics leave open rather than from those that did.
+
+use crate::algorithms::peeling::{VERIFY_STREAM, window_stream};
+use crate::certificate::{Certificate, Verdict};
+use crate::dense::root;
+use crate::plan::{Prepared, VERIFY_BETA, verify_buckets};
+use crate::problem::{Algorithm, Noise};
+use crate::spectrum::Peak;
+use crate::stages::certify::{normal_quantile, threshold};
+use crate::stages::ladder::ladder as climbs;
+use crate::stages::locate::MAX_LINES;
+use crate::stages::permute::Permutation;
+use crate::stages::window::{BETAS, Kaiser};
+use num_complex::Complex;
+
+/// Window hashes of stage two.
+const ROUNDS: usize = 4;
+/// Signal-to-noise ratios 16·2^i for which ladders are tabulated.
+const GAMMAS: usize = 80;
+/// Most blocks of one group.
+pub(super) const MOST_BLOCKS: usize = 256;
+/// Bytes of the workspace of one transform above which fewer lines are kept.
+const ROOM: usize = 256 << 20;
+
+/// As `struct Hash` in `sparse.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hash {
+    buckets: u32,
+    reads: u32,
+    passes: u32,
+    lines: u32,
+    radix: [u32; 8],
+    stride: [u32; 8],
+    items: [u32; 8],
+    step: u64,
+    back: u64,
+    taps: u64,
+    roots: u64,
+    series: u64,
+    bins: u64,
+    spare: u64,
+    terms: u32,
+    window: u32,
+    mask: u64,
+    staged: u64,
+    inverse: f64,
+    energy: f64,
+    leak: f64,
+    beta2: f64,
+    slope: f64,
+}
+
+/// As `struct Ladder`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Ladder {
+    count: u32,
+    pad: u32,
+    offsets: [u64; MAX_LINES],
+}
+
+/// As `struct Entry`: a coefficient, X = n·a.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Entry {
+    f: u64,
+    re: f64,
+    im: f64,
+}
+
+/// As `struct Header`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Header {
+    pub(super) status: u32,
+    pub(super) known: u32,
+    pub(super) open: u32,
+    pub(super) weak: u32,
+    pub(super) active: u32,
+    pub(super) lines: u32,
+    pub(super) left: u32,
+    pub(super) noisy: u32,
+    pub(super) rounds: u32,
+    pub(super) buckets: u32,
+    pub(super) climbs: u32,
+    pub(super) steps: u32,
+    pub(super) lines_read: u64,
+    pub(super) power: f64,
+    pub(super) noise: f64,
+    pub(super) least: f64,
+    pub(super) verified: f64,
+    pad: [f64; 5],
+}
+
+/// As `struct Args`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Args {
+    pub(super) x: u64,
+    pub(super) stride: u64,
+    n: u64,
+    mask: u64,
+    inverse: f64,
+    pub(super) tables: u64,
+    pub(super) work: u64,
+    pub(super) work_stride: u64,
+    pub(super) out: u64,
+    pub(super) out_stride: u64,
+    pub(super) format: u32,
+    pub(super) batch: u32,
+    exact: u32,
+    speculate: u32,
+    planned: u32,
+    rounds: u32,
+    offsets: [u64; MAX_LINES],
+    capacity: u32,
+    changes: u32,
+    slots: u32,
+    pad: u32,
+    counters: u64,
+    partials: u64,
+    energies: u64,
+    slot_of: u64,
+    slot: u64,
+    change: u64,
+    comb_ladders: u64,
+    window_ladders: u64,
+    sigmas: f64,
+    threshold: [f64; 4 * MAX_LINES + 1],
+    normal: [f64; 33],
+    comb: Hash,
+    verify: Hash,
+    window: [Hash; ROUNDS],
+}
+
+/// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
+const SLOT: usize = 304;
+const COUNTERS: usize = 64;
+
+/// How a transform on the device ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Everything is explained, and the independent hash agrees.
+    Explained,
+    /// More bins are needed.
+    Crowded,
+    /// Something else; the engine on the CPU goes on.
+    Left(&'static str),
+}
+
+impl Header {
+    pub(super) fn status(&self) -> Status {
+        match self.status {
+            1 => Status::Explained,
+            2 => Status::Crowded,
+            3 => Status::Left("bins stayed open"),
+            4 => Status::Left("other samples hold more than those of the comb"),
+            5 => Status::Left("some bins were too weak to place"),
+            6 => Status::Left("samples are not finite or too small to square"),
+            _ => Status::Left("a list on the device was full"),
+        }
+    }
+}
+
+/// Everything that one set of bins needs, as bytes for the device.
+pub(super) struct Level {
+    pub(super) args: Args,
+    pub(super) tables: Vec<u8>,
+    pub(super) bins: usize,
+    sigmas: f64,
+}
+
+/// Appends plain values, 64-byte aligned; returns where.
+fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
+    bytes.resize(bytes.len().next_multiple_of(64), 0);
+    let at = bytes.len() as u64;
+    // SAFETY: the types put are plain numbers without padding, or complex ones.
+    let raw = unsafe {
+        std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), std::mem::size_of_val(values))
+    };
+    bytes.extend_from_slice(raw);
+    at
+}
+
+/// Radices of a bucket FFT: 64 by blocks, what is left of the power of two by threads, then threes
+/// and fives.
+fn radices(size: usize) -> Option<Vec<u32>> {
+    let log = size.trailing_zeros();
+    let mut radices = vec![64; log as usize / 6];
+    match log % 6 {
+        0 => {}
+        5 => radices.extend([8, 4]),
+        rest => radices.push(1 << rest),
+    }
+    let mut rest = size >> log;
+    for p in [3, 5] {
+        while rest.is_multiple_of(p) {
+            radices.push(p as u32);
+            rest /= p;
+        }
+    }
+    (rest == 1 && !radices.is_empty() && radices.len() <= 8).then_some(radices)
+}
+
+/// Hands out places in the workspace.
+struct Room(u64);
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> u64 {
+        let at = self.0;
+        self.0 += bytes.next_multiple_of(256) as u64;
+        at
+    }
+}
+
+impl Level {
+    /// The level with this many comb bins, or `None` where the kernels cannot do it.
+    pub(super) fn new(
+        plan: &Prepared,
+        bins: usize,
+        attempt: u32,
+        sigmas: f64,
+        ladder: &[u64],
+    ) -> Option<Self> {
+        let (problem, recipe) = (&plan.problem, &plan.recipe);
+        let n = problem.n;
+        // Products of two numbers below n must fit in 64 bits, or wrap to the right value.
+        if ladder.len() > MAX_LINES || !(n.is_power_of_two() || n <= 1 << 32) {
+            return None;
+        }
+        let exact = problem.noise == Noise::Exact || recipe.algorithm == Algorithm::Exact;
+        let k = problem.k().unwrap_or(bins as u64 / 4);
+        // Bins with three frequencies or more, and three standard deviations.
+        let load = (k as f64 / bins as f64).min(1.0);
+        let crowd = 1.0 - (-load).exp() * (1.0 + load + load * load / 2.0);
+        let open = bins as f64 * crowd;
+        let open = open + 3.0 * open.sqrt() + 1.0;
+        let first = ((24.0 * open) as usize).clamp(32, 1 << 22).next_power_of_two();
+        let mut tables = Vec::new();
+        let mut room = Room(0);
+        let comb_lines = if exact { 2.max(ladder.len()) } else { MAX_LINES };
+        let comb_lines = comb_lines.min((ROOM / (128 * bins)).max(ladder.len())).min(MAX_LINES);
+        let comb = Hash {
+            step: n / bins as u64,
+            energy: 1.0 / bins as f64,
+            reads: bins as u32,
+            ..Self::hash(bins, comb_lines, &mut tables, &mut room)?
+        };
+        let mut window = |buckets: usize, beta: f64, stream: u64, lines: usize| {
+            let kaiser = plan.kaiser(beta, buckets);
+            let hash = Self::hash(buckets, lines, &mut tables, &mut room)?;
+            Self::window(hash, &mut tables, &kaiser, n, recipe.seed, stream)
+        };
+        let buckets = verify_buckets(k);
+        let stream = VERIFY_STREAM + u64::from(attempt) - 1;
+        let verify = Hash { window: 2, ..window(buckets, VERIFY_BETA, stream, 1)? };
+        let mut windows = [Hash::default(); ROUNDS];
+        let mut rounds = 0;
+        for (round, hash) in windows.iter_mut().enumerate() {
+            let buckets = first << (round / 2);
+            if crate::stages::window::length(BETAS[4], buckets) as u64 * 8 > n && round > 0 {
+                break;
+            }
+            let lines = if buckets <= 1 << 14 { MAX_LINES } else { 3 };
+            *hash = window(buckets, BETAS[4], window_stream(attempt, round), lines)?;
+            rounds += 1;
+        }
+        let long = |h: &Hash| u64::from(h.reads) * 4 > n || h.reads > 5 * h.buckets;
+        if long(&verify) || windows[..rounds as usize].iter().any(long) {
+            return None;
+        }
+        let (slots, changes) = (bins / 4 + 64, bins + 256);
+        let ladders = |unit: u64| -> Vec<Ladder> {
+            let one = |i: usize| {
+                let found = climbs(16.0 * 2f64.powi(i as i32), n, unit);
+                let mut ladder = Ladder::default();
+                if let Some((offsets, _)) = found {
+                    ladder.count = offsets.len() as u32;
+                    ladder.offsets[..offsets.len()].copy_from_slice(&offsets);
+                }
+                ladder
+            };
+            (0..GAMMAS).map(one).collect()
+        };
+        let comb_ladders = put(&mut tables, &ladders(bins as u64));
+        let window_ladders = put(&mut tables, &ladders(1));
+        let mut offsets = [0; MAX_LINES];
+        offsets[..ladder.len()].copy_from_slice(ladder);
+        let mut thresholds = [0.0; 4 * MAX_LINES + 1];
+        for (lanes, t) in thresholds.iter_mut().enumerate().skip(1) {
+            *t = threshold(lanes, sigmas);
+        }
+        let mut normal = [0.0; 33];
+        for (i, z) in normal.iter_mut().enumerate() {
+            *z = normal_quantile(0.3 + 0.45 * i as f64 / 32.0);
+        }
+        let args = Args {
+            x: 0,
+            stride: 0,
+            n,
+            mask: if n.is_power_of_two() { n - 1 } else { 0 },
+            inverse: 1.0 / n as f64,
+            tables: 0,
+            work: 0,
+            work_stride: 0,
+            out: 0,
+            out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
+            format: 0,
+            batch: 1,
+            exact: exact.into(),
+            speculate: (problem.noise == Noise::Unknown).into(),
+            planned: ladder.len() as u32,
+            rounds,
+            offsets,
+            capacity: bins as u32,
+            changes: changes as u32,
+            slots: slots as u32,
+            pad: 0,
+            counters: room.take(COUNTERS),
+            partials: room.take(8 * 4 * MOST_BLOCKS * 8),
+            energies: room.take(8 * bins),
+            slot_of: room.take(4 * bins),
+            slot: room.take(SLOT * slots),
+            change: room.take(size_of::<Entry>() * changes),
+            comb_ladders,
+            window_ladders,
+            sigmas,
+            threshold: thresholds,
+            normal,
+            comb,
+            verify,
+            window: windows,
+        };
+        let args = Args { work_stride: room.0, ..args };
+        Some(Level { args, tables, bins, sigmas })
+    }
+
+    /// The parts of a hash that combs and windows share.
+    fn hash(size: usize, lines: usize, tables: &mut Vec<u8>, room: &mut Room) -> Option<Hash> {
+        let radices = radices(size)?;
+        let mut radix = [0; 8];
+        radix[..radices.len()].copy_from_slice(&radices);
+        let (mut stride, mut items) = ([0; 8], [0; 8]);
+        let mut before = 1;
+        for (p, r) in radices.iter().enumerate() {
+            (stride[p], items[p]) = (before, 4 * size as u32 / r);
+            before *= r;
+        }
+        let roots: Vec<Complex<f64>> = (0..size as u64).map(|j| root(j, size as u64)).collect();
+        let bytes = 64 * size * lines;
+        Some(Hash {
+            buckets: size as u32,
+            passes: radices.len() as u32,
+            lines: lines as u32,
+            radix,
+            stride,
+            items,
+            mask: if size.is_power_of_two() { size as u64 - 1 } else { 0 },
+            inverse: 1.0 / size as f64,
+            roots: put(tables, &roots),
+            bins: room.take(bytes),
+            spare: room.take(bytes),
+            ..Hash::default()
+        })
+    }
+
+    fn window(
+        hash: Hash,
+        tables: &mut Vec<u8>,
+        kaiser: &Kaiser,
+        n: u64,
+        seed: u64,
+        stream: u64,
+    ) -> Option<Hash> {
+        let sigma = Permutation::random(n, seed, stream).sigma;
+        let reach = kaiser.reach() as u64;
+        let back = crate::samples::progression(0, sigma, reach, n);
+        let (series, beta2, slope) = kaiser.polynomial();
+        // An even number of terms.
+        let mut even = vec![0.0; series.len() % 2];
+        even.extend_from_slice(series);
+        Some(Hash {
+            reads: 2 * reach as u32 + 1,
+            step: sigma,
+            back: (n - back) % n,
+            taps: put(tables, kaiser.taps()),
+            series: put(tables, &even),
+            terms: u32::try_from(even.len()).ok().filter(|t| *t <= 96)?,
+            window: 1,
+            energy: kaiser.energy(),
+            leak: kaiser.leak(),
+            beta2,
+            slope,
+            ..hash
+        })
+    }
+
+    /// The walks of the first stage, as (first sample, step, lines), in the order in which samples
+    /// that the host gathers are sent.
+    pub(super) fn walks(&self) -> Vec<(u64, u64, usize)> {
+        let (a, n) = (&self.args, self.args.n);
+        let comb = a.offsets[..a.planned as usize].iter();
+        let mut walks: Vec<_> = comb.map(|&d| (d % n, a.comb.step, self.bins)).collect();
+        for h in [&a.window[0], &a.verify] {
+            walks.push((h.back, h.step, h.reads as usize));
+        }
+        walks
+    }
+
+    /// Arguments for samples that the host gathered along [`walks`](Level::walks): nothing else
+    /// can be read then.
+    pub(super) fn staged(&self) -> Args {
+        let mut args = self.args;
+        args.format = 4;
+        args.rounds = 1;
+        args.comb.lines = args.planned;
+        args.window[0].lines = 1;
+        args.window[0].staged = 4 * u64::from(args.planned) * self.bins as u64;
+        args.verify.staged = args.window[0].staged + 4 * u64::from(args.window[0].reads);
+        args
+    }
+
+    /// Entries that are worth copying before their number is known.
+    pub(super) fn expected(&self, k: Option<u64>) -> usize {
+        let k = k.unwrap_or(self.bins as u64 / 4);
+        (k + k / 8 + 16).min(self.bins as u64) as usize
+    }
+
+    /// The answer of an explained transform, or why the engine must go on.
+    pub(super) fn answer(
+        &self,
+        plan: &Prepared,
+        head: &Header,
+        entries: &[Entry],
+        real: bool,
+        attempts: u32,
+    ) -> Result<crate::algorithms::Answer, &'static str> {
+        let problem = &plan.problem;
+        let lanes = 4 * head.lines as usize;
+        let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
+        let floor = (head.noise + rounding) / self.bins as f64;
+        let limit = floor * threshold(lanes, self.sigmas);
+        let noisy = head.noisy != 0;
+        // Drops what corrections have brought down to the floor.
+        let negligible = 0.25 * limit / lanes as f64;
+        let scale = problem.n as f64;
+        let mut peaks: Vec<Peak> = entries
+            .iter()
+            .filter(|e| e.re * e.re + e.im * e.im > negligible)
+            .map(|e| Peak { index: e.f, value: Complex::new(e.re, e.im) * scale })
+            .collect();
+        let rest = if noisy || !peaks.is_empty() {
+            head.noise / head.power.max(f64::MIN_POSITIVE)
+        } else {
+            0.0
+        };
+        let residual_energy = rest.min(1.0);
+        let tolerable = residual_energy <= problem.tolerance * problem.tolerance;
+        if !tolerable && problem.k().map_or(peaks.is_empty(), |k| (peaks.len() as u64) < k) {
+            return Err("fewer coefficients than asked for stand above the noise");
+        }
+        if verify_buckets(peaks.len() as u64) > self.args.verify.buckets as usize {
+            return Err("more coefficients than expected need a larger verifying hash");
+        }
+        if head.power == 0.0 && problem.k().is_none() {
+            return Err("every sample that was read is zero");
+        }
+        let own = floor.sqrt() * (threshold(lanes, self.sigmas).sqrt() + self.sigmas)
+            / (lanes as f64).sqrt();
+        let certificate = Certificate {
+            verdict: Verdict::Certified,
+            reason: None,
+            bins_tested: (self.bins + head.buckets as usize) as u64
+                + u64::from(self.args.verify.buckets),
+            bins_unexplained: 0,
+            residual_energy,
+            noise_floor: head.noise.sqrt(),
+            detection_limit: if head.lines == 1 { own.max(head.verified) } else { own },
+            failure_probability: problem.failure,
+            attempts,
+        };
+        let algorithm = match (problem.algorithm, noisy) {
+            (Algorithm::Auto, false) => Algorithm::Exact,
+            (Algorithm::Auto, true) => Algorithm::Robust,
+            (named, _) => named,
+        };
+        sort_by_index(&mut peaks, problem.n);
+        if real {
+            symmetrise(&mut peaks, problem.n);
+        }
+        Ok(crate::algorithms::Answer { algorithm, peaks, certificate })
+    }
+}
+
+/// Sorts by index, eleven bits at a time: the order in which a device finds things is as good as
+/// random, and comparing would take longer than the transform.
+fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
+    const BITS: u32 = 11;
+    if peaks.len() < 256 {
+        peaks.sort_unstable_by_key(|p| p.index);
+        return;
+    }
+    let mut other = peaks.clone();
+    for shift in (0..u64::BITS - n.leading_zeros()).step_by(BITS as usize) {
+        let digit = |p: &Peak| (p.index >> shift) as usize & ((1 << BITS) - 1);
+        let mut place = [0u32; 1 << BITS];
+        for p in peaks.iter() {
+            place[digit(p)] += 1;
+        }
+        let mut before = 0;
+        for count in &mut place {
+            (before, *count) = (before + *count, before);
+        }
+        for p in peaks.iter() {
+            let at = &mut place[digit(p)];
+            other[*at as usize] = *p;
+            *at += 1;
+        }
+        std::mem::swap(peaks, &mut other);
+    }
+}
+
+/// Averages conjugate pairs of sorted peaks, which real samples make equal up to noise.
+fn symmetrise(peaks: &mut [Peak], n: u64) {
+    for i in 0..peaks.len() {
+        let f = peaks[i].index;
+        let mirror = (n - f) % n;
+        if mirror == f {
+            peaks[i].value.im = 0.0;
+        } else if f < mirror
+            && let Ok(j) = peaks.binary_search_by_key(&mirror, |p| p.index)
+        {
+            let mean = 0.5 * (peaks[i].value + peaks[j].value.conj());
+            peaks[i].value = mean;
+            peaks[j].value = mean.conj();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The kernels' code on the CPU (`emulate.cpp`), with several threads, against the engine.
+
+    use super::*;
+    use crate::dense::{Direction, Fft};
+    use crate::plan::{First, Method, Plan};
+    use crate::problem::Problem;
+    use crate::stages::number::Rng;
+    use crate::{Norm, Spectrum};
+    use std::collections::BTreeMap;
+    use std::ffi::{CString, c_char, c_int, c_void};
+    use std::io::Write;
+    use std::sync::OnceLock;
+
+    unsafe extern "C" {
+        fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+
+    type Emulate = unsafe extern "C" fn(*const Args, u32);
+    type Size = unsafe extern "C" fn(u32) -> u32;
+
+    /// The emulation, compiled once per run; without a C++ compiler the tests say so.
+    /// `SPARSEFFT_EMULATE_FLAGS=-fsanitize=thread` (and libtsan in `LD_PRELOAD`) looks for missing
+    /// barriers.
+    fn emulation() -> Option<(Emulate, Size)> {
+        static BUILT: OnceLock<Option<(Emulate, Size)>> = OnceLock::new();
+        *BUILT.get_or_init(|| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
+            let library =
+                std::env::temp_dir().join(format!("sparsefft-emulate-{}.so", std::process::id()));
+            let built = std::process::Command::new("c++")
+                .args(["-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-pthread", "-o"])
+                .arg(&library)
+                .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
+                .arg(format!("{folder}/emulate.cpp"))
+                .status();
+            if !built.is_ok_and(|s| s.success()) {
+                let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
+                return None;
+            }
+            let name = CString::new(library.to_str()?).ok()?;
+            // SAFETY: a library without constructors, just built; the types are those of its
+            // functions.
+            unsafe {
+                let opened = dlopen(name.as_ptr(), 2);
+                assert!(!opened.is_null());
+                let _ = std::fs::remove_file(&library);
+                Some((
+                    std::mem::transmute::<*mut c_void, Emulate>(dlsym(opened, c"emulate".as_ptr())),
+                    std::mem::transmute::<*mut c_void, Size>(dlsym(
+                        opened,
+                        c"emulate_size".as_ptr(),
+                    )),
+                ))
+            }
+        })
+    }
+
+    /// Runs level one of a problem on a signal.
+    fn run(
+        problem: &Problem,
+        x: &[Complex<f64>],
+        threads: u32,
+    ) -> Option<(Header, Result<Spectrum, &'static str>)> {
+        let (emulate, _) = emulation()?;
+        let plan = Plan::new(problem.clone()).unwrap();
+        let prepared = plan.prepared();
+        let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
+        let First::Comb { bins } = peeling.first else { panic!("{plan}") };
+        let level = Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder).unwrap();
+        let mut args = level.args;
+        // Poison shows what is read before it is written.
+        let mut work = vec![f64::NAN; args.work_stride as usize / 8];
+        let mut out = vec![0u64; args.out_stride as usize / 8];
+        args.x = x.as_ptr() as u64;
+        args.tables = level.tables.as_ptr() as u64;
+        args.work = work.as_mut_ptr() as u64;
+        args.out = out.as_mut_ptr() as u64;
+        // SAFETY: all buffers have the sizes that the level gives.
+        unsafe { emulate(&args, threads) };
+        // SAFETY: the header and its entries lie at the start of the output.
+        let (head, entries) = unsafe {
+            let head = *out.as_ptr().cast::<Header>();
+            let at = out.as_ptr().cast::<u8>().add(size_of::<Header>()).cast::<Entry>();
+            (head, std::slice::from_raw_parts(at, head.known as usize))
+        };
+        let answer = match head.status() {
+            Status::Explained => level.answer(prepared, &head, entries, false, 1),
+            Status::Crowded => Err("crowded"),
+            Status::Left(why) => Err(why),
+        };
+        let started = std::time::Instant::now();
+        let spectrum = answer
+            .map(|a| plan.finish(a, 4 * head.lines_read, Vec::new(), crate::Place::Gpu, started));
+        Some((head, spectrum))
+    }
+
+    /// k random frequencies with magnitudes from 1 to `range`, and the samples.
+    fn signal(
+        n: u64,
+        k: usize,
+        range: f64,
+        sigma: f64,
+        seed: u64,
+    ) -> (BTreeMap<u64, Complex<f64>>, Vec<Complex<f64>>) {
+        let mut rng = Rng::new(seed, 77);
+        let uniform = |rng: &mut Rng| (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut truth = BTreeMap::new();
+        while truth.len() < k {
+            let size = range.powf(uniform(&mut rng));
+            truth.insert(
+                rng.below(n),
+                Complex::from_polar(size, std::f64::consts::TAU * uniform(&mut rng)),
+            );
+        }
+        let mut x = vec![Complex::ZERO; n as usize];
+        for (&f, &a) in &truth {
+            x[f as usize] = a;
+        }
+        let fft = Fft::<f64>::new(n).unwrap().norm(Norm::Forward);
+        fft.batch(Direction::Inverse, &mut x, &mut Default::default()).unwrap();
+        if sigma > 0.0 {
+            for v in &mut x {
+                let r = sigma * (-uniform(&mut rng).max(1e-300).ln()).sqrt();
+                *v += Complex::from_polar(r, std::f64::consts::TAU * uniform(&mut rng));
+            }
+        }
+        (truth, x)
+    }
+
+    fn worst(truth: &BTreeMap<u64, Complex<f64>>, spectrum: &Spectrum) -> f64 {
+        let n = spectrum.n() as f64;
+        let found: BTreeMap<u64, Complex<f64>> =
+            spectrum.peaks().iter().map(|p| (p.index, p.value / n)).collect();
+        let missing =
+            truth.iter().map(|(f, a)| (found.get(f).copied().unwrap_or_default() - a).norm());
+        let extra = found.iter().filter(|(f, _)| !truth.contains_key(f)).map(|(_, a)| a.norm());
+        missing.chain(extra).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn both_sides_agree_on_the_layout() {
+        let Some((_, size)) = emulation() else { return };
+        let here = [size_of::<Args>(), size_of::<Header>(), size_of::<Entry>(), SLOT, 32];
+        let here = here.into_iter().chain([size_of::<Ladder>(), size_of::<Hash>()]);
+        for (i, bytes) in here.enumerate() {
+            // SAFETY: the function only returns a number.
+            assert_eq!(unsafe { size(i as u32) } as usize, bytes, "type {i}");
+        }
+    }
+
+    fn asked(n: u64, k: usize, noise: Noise) -> Problem {
+        let algorithm = if noise == Noise::Exact { Algorithm::Exact } else { Algorithm::Robust };
+        Problem::new(n).sparsity(k as u64).noise(noise).algorithm(algorithm)
+    }
+
+    #[test]
+    fn exact_signals_are_solved_as_the_engine_does() {
+        // One to four frequencies per bin, magnitudes over three decades, smooth lengths too.
+        for (n, k, range) in [
+            (1u64 << 12, 8, 1.0),
+            (1 << 16, 16, 1.0),
+            (1 << 18, 50, 1e3),
+            (1 << 20, 1000, 1.0),
+            (1_000_000, 50, 1.0),
+            (3 << 18, 300, 1.0),
+        ] {
+            for seed in 0..3 {
+                let (truth, x) = signal(n, k, range, 0.0, seed);
+                for noise in [Noise::Exact, Noise::Unknown] {
+                    let problem = asked(n, k, noise);
+                    let Some((head, got)) = run(&problem, &x, 3) else { return };
+                    let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
+                    assert!(worst(&truth, &got) < 1e-9 * range, "{n} {k} {seed}");
+                    let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
+                    let indices =
+                        |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
+                    assert_eq!(indices(&got), indices(&cpu), "{n} {k} {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_measured_and_climbed() {
+        for (n, k) in [(1u64 << 18, 20), (1 << 20, 50), (1 << 20, 300)] {
+            for seed in 0..3 {
+                let sigma = 0.1;
+                let (truth, x) = signal(n, k, 1.0, sigma, seed);
+                for noise in [Noise::Snr(20.0), Noise::Unknown] {
+                    let Some((head, got)) = run(&asked(n, k, noise), &x, 3) else { return };
+                    let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
+                    // Values are means over at least 64 samples per frequency; the phasors of
+                    // frequencies that share a bin may be far from orthogonal.
+                    assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}");
+                    assert!((head.noise.sqrt() / sigma - 1.0).abs() < 0.1, "{}", head.noise);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sorting_by_digits_sorts() {
+        let mut rng = Rng::new(3, 3);
+        for n in [1u64 << 10, 1 << 27, (1 << 45) + 7] {
+            let mut peaks: Vec<_> =
+                (0..1000).map(|_| Peak { index: rng.below(n), value: Complex::ONE }).collect();
+            let mut expected = peaks.clone();
+            expected.sort_by_key(|p| p.index);
+            sort_by_index(&mut peaks, n);
+            assert_eq!(peaks, expected);
+        }
+    }
+
+    #[test]
+    fn threads_make_no_difference() {
+        let (_, x) = signal(1 << 18, 400, 1.0, 0.0, 5);
+        let problem = asked(1 << 18, 400, Noise::Exact);
+        let Some((_, one)) = run(&problem, &x, 1) else { return };
+        let one = one.unwrap();
+        for threads in [2, 7] {
+            let many = run(&problem, &x, threads).unwrap().1.unwrap();
+            assert_eq!(one.peaks(), many.peaks(), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn what_is_certified_is_right() {
+        // Signals that break assumptions: noise alone, far more frequencies than announced, impulse
+        // trains (of which the verifying window meets those with 2k lines), nothing at all.
+        let n = 1u64 << 16;
+        let noise = signal(n, 1, 1e-9, 1.0, 8).1;
+        let crowd = signal(n, 3000, 1.0, 0.0, 9).1;
+        let spaced: Vec<_> = (0..n).map(|t| Complex::new(f64::from(t % 2048 == 0), 0.0)).collect();
+        let train: Vec<_> = (0..n).map(|t| Complex::new(f64::from(t % 2048 == 77), 0.0)).collect();
+        let zero = vec![Complex::ZERO; n as usize];
+        for (i, x) in [noise, crowd, spaced, train, zero].iter().enumerate() {
+            let mut dense = x.clone();
+            let fft = Fft::<f64>::new(n).unwrap();
+            fft.batch(Direction::Forward, &mut dense, &mut Default::default()).unwrap();
+            for k in if i == 2 || i == 3 { vec![32] } else { vec![5, 32] } {
+                for noise in [Noise::Exact, Noise::Unknown] {
+                    let Some((_, got)) = run(&asked(n, k, noise), x, 2) else { return };
+                    let Ok(got) = got else { continue };
+                    let least = got.certificate().detection_limit * n as f64;
+                    for (f, v) in dense.iter().enumerate() {
+                        let kept = got.value(f as u64);
+                        let left_out = kept.norm() == 0.0 && got.peaks().len() == k;
+                        let off = (kept - v).norm();
+                        assert!(
+                            left_out || off < least.max(1e-6),
+                            "signal {i} k {k} at {f}: {off}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

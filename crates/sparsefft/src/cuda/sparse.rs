@@ -1,0 +1,708 @@
+//! Sparse transforms on the GPU.
+//!
+//! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
+//! one small copy. What that cannot explain, other algorithms, and lengths without a comb, run in
+//! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
+//! says which and why. The promise is the same either way.
+
+use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, Status};
+use super::{Device, Signal, failed};
+use crate::plan::{First, Method, Plan, smooth_near};
+use crate::problem::{Problem, Taper};
+use crate::samples::Line;
+use crate::spectrum::{Place, Spectrum};
+use crate::stages::certify::upper_quantile;
+use crate::{Error, Samples, Workspace};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result, sys,
+};
+use cudarc::nvrtc::Ptx;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Threads per block, as `THREADS` in `sparse.cu`, and blocks of a cluster.
+const SHAPE: (u32, u32) = (256, 16);
+/// Most comb bins for which one cluster is enough.
+const CLUSTER_BINS: usize = 1 << 15;
+/// Most comb bins on the device.
+const MOST_BINS: usize = 1 << 21;
+
+/// Why a problem has no level on the device.
+const NO_COMB: &str = "this problem is not one for the kernels";
+
+// SAFETY: plain numbers with the layout of `struct Args`.
+unsafe impl DeviceRepr for Args {}
+
+/// The kernels, loaded.
+pub(super) struct SparseKernels {
+    pub(super) gather: CudaFunction,
+    pub(super) pick: CudaFunction,
+    grid: CudaFunction,
+    cluster: Option<CudaFunction>,
+    /// Blocks of `grid` that can run at once.
+    blocks: u32,
+    /// Clusters that can run at once.
+    clusters: u32,
+    threads: u32,
+    /// Blocks of a cluster.
+    size: u32,
+}
+
+impl SparseKernels {
+    fn load(device: &Device) -> Result<Self, Error> {
+        let (major, minor) = device.shared.context.compute_capability().map_err(failed)?;
+        if (major, minor) == (9, 0) {
+            // Compiled to the end, which saves the driver 15 seconds at its first use.
+            let image = include_bytes!("kernels/sparse_90.cubin").to_vec();
+            return Self::from_image(device, Ptx::from_binary(image), SHAPE);
+        }
+        let ptx = if major >= 9 {
+            include_str!("kernels/sparse_90.ptx")
+        } else {
+            include_str!("kernels/sparse_70.ptx")
+        };
+        Self::from_image(device, Ptx::from_src(ptx), SHAPE)
+    }
+
+    fn from_image(device: &Device, image: Ptx, (threads, size): (u32, u32)) -> Result<Self, Error> {
+        let context = &device.shared.context;
+        let (major, _) = context.compute_capability().map_err(failed)?;
+        let module = context.load_module(image).map_err(failed)?;
+        let find = |name: &str| module.load_function(name).map_err(failed);
+        let grid = find("sparse_grid")?;
+        let per_unit = grid
+            .occupancy_max_active_blocks_per_multiprocessor(threads, 0, None)
+            .map_err(failed)?;
+        use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as UNITS;
+        let units = context.attribute(UNITS).map_err(failed)? as u32;
+        let mut cluster = None;
+        if major >= 9 {
+            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as WIDE;
+            let function = find("sparse_cluster")?;
+            cluster = (size <= 8 || function.set_attribute(WIDE, 1).is_ok()).then_some(function);
+        }
+        Ok(SparseKernels {
+            gather: find("gather")?,
+            pick: find("pick")?,
+            grid,
+            cluster,
+            blocks: (units * per_unit).clamp(1, MOST_BLOCKS as u32),
+            clusters: (units / size).max(1),
+            threads,
+            size,
+        })
+    }
+}
+
+impl Device {
+    pub(super) fn sparse_kernels(&self) -> Result<Arc<SparseKernels>, Error> {
+        let load = || SparseKernels::load(self).map(Arc::new);
+        self.shared.sparse.get_or_init(load).clone()
+    }
+}
+
+/// What one transform on the device found, or how else it ended.
+type Outcome = Result<(Header, Vec<Entry>), Status>;
+
+/// A level with its tables and buffers on the device.
+struct Ready {
+    level: Level,
+    _tables: CudaSlice<u8>,
+    work: Option<CudaSlice<u8>>,
+    groups: u32,
+    out: Option<CudaSlice<u8>>,
+    batch: usize,
+    /// Page-locked memory for what comes back, as 8-byte words.
+    landing: Landing,
+}
+
+/// Page-locked memory that results are copied to.
+struct Landing {
+    at: *mut u64,
+    words: usize,
+}
+
+// SAFETY: an allocation, used under the lock of its plan.
+unsafe impl Send for Landing {}
+
+impl Landing {
+    fn empty() -> Self {
+        Landing { at: std::ptr::null_mut(), words: 0 }
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+        if self.words * 8 < bytes {
+            self.free();
+            // SAFETY: freed by `free`.
+            self.at = unsafe { result::malloc_host(bytes, 0) }.map_err(failed)?.cast();
+            self.words = bytes / 8;
+        }
+        Ok(())
+    }
+
+    fn free(&mut self) {
+        if self.words > 0 {
+            // SAFETY: allocated by `malloc_host`; copies into it have ended, since every transform
+            // waits for its own.
+            let _ = unsafe { result::free_host(self.at.cast()) };
+            self.words = 0;
+        }
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+/// A sparse transform made ready on a GPU.
+///
+/// ```no_run
+/// use sparsefft::cuda::{CudaPlan, Device};
+/// use sparsefft::{Complex, Problem};
+///
+/// let device = Device::new(0)?;
+/// let x = device.upload(&vec![Complex::new(1.0f64, 0.0); 1 << 22])?;
+/// let plan = CudaPlan::new(&device, Problem::new(1 << 22).sparsity(50))?;
+/// let spectrum = plan.transform(&x.signal())?;
+/// println!("{} on the {}", spectrum.certificate(), spectrum.report().place);
+/// # Ok::<(), sparsefft::Error>(())
+/// ```
+pub struct CudaPlan {
+    device: Device,
+    plan: Plan,
+    kernels: Arc<SparseKernels>,
+    /// Bins of the first try, if they are not the planned ones.
+    bins: Option<usize>,
+    /// The planned bins, then four times as many, and so on.
+    levels: Mutex<Vec<Option<Ready>>>,
+    workspace: Mutex<Workspace>,
+}
+
+impl std::fmt::Debug for CudaPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaPlan").field("device", &self.device).field("plan", &self.plan).finish()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the locks guard is whole between statements, whatever panicked.
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl CudaPlan {
+    /// Plans a transform on this GPU.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`Error::Device`] if the kernels cannot be loaded, and
+    /// [`Error::DeviceMemory`].
+    pub fn new(device: &Device, problem: Problem) -> Result<Self, Error> {
+        Self::with_kernels(device, Plan::new(problem)?, device.sparse_kernels()?, None)
+    }
+
+    /// A plan with kernels compiled otherwise (threads and blocks of a cluster), and bins chosen
+    /// by hand, for measurements.
+    #[doc(hidden)]
+    pub fn tuned(
+        device: &Device,
+        problem: Problem,
+        image: Option<(Vec<u8>, (u32, u32))>,
+        bins: Option<usize>,
+    ) -> Result<Self, Error> {
+        let kernels = match image {
+            Some((bytes, shape)) => {
+                Arc::new(SparseKernels::from_image(device, Ptx::from_binary(bytes), shape)?)
+            }
+            None => device.sparse_kernels()?,
+        };
+        Self::with_kernels(device, Plan::new(problem)?, kernels, bins)
+    }
+
+    fn with_kernels(
+        device: &Device,
+        plan: Plan,
+        kernels: Arc<SparseKernels>,
+        bins: Option<usize>,
+    ) -> Result<Self, Error> {
+        let plan = CudaPlan {
+            device: device.clone(),
+            plan,
+            kernels,
+            bins,
+            levels: Mutex::default(),
+            workspace: Mutex::default(),
+        };
+        plan.ready(&mut lock(&plan.levels), 0)?;
+        Ok(plan)
+    }
+
+    /// The plan, as the CPU would carry it out.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The GPU.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Whether the first try runs on the device.
+    pub fn on_device(&self) -> bool {
+        lock(&self.levels).first().is_some_and(Option::is_some)
+    }
+
+    /// Makes level number i, if the kernels can do it.
+    fn ready(&self, levels: &mut Vec<Option<Ready>>, i: usize) -> Result<(), Error> {
+        while levels.len() <= i {
+            let level = self.level(levels);
+            let ready = match level {
+                Some(level) => Some(Ready::new(&self.device, level)?),
+                None => None,
+            };
+            levels.push(ready);
+        }
+        Ok(())
+    }
+
+    fn level(&self, levels: &[Option<Ready>]) -> Option<Level> {
+        let prepared = self.plan.prepared();
+        let problem = &prepared.problem;
+        let Method::Peel(peeling) = &prepared.recipe.method else { return None };
+        let First::Comb { bins } = peeling.first else { return None };
+        if problem.k() == Some(0) || problem.taper != Taper::None {
+            return None;
+        }
+        let attempt = levels.len() as u32 + 1;
+        let (bins, sigmas) = match levels.last() {
+            None => (self.bins.unwrap_or(bins), peeling.sigmas),
+            Some(last) => {
+                let before = last.as_ref()?.level.bins;
+                let bins = smooth_near(problem.n, before, 4 * before as u64)?;
+                (bins, upper_quantile(problem.failure / (4 * bins) as f64))
+            }
+        };
+        if bins > MOST_BINS {
+            return None;
+        }
+        Level::new(prepared, bins, attempt, sigmas, &peeling.ladder)
+    }
+
+    /// Transforms a signal.
+    ///
+    /// # Errors
+    /// As [`Plan::transform`], and [`Error::Device`], [`Error::DeviceMemory`].
+    pub fn transform(&self, signal: &Signal<'_>) -> Result<Spectrum, Error> {
+        let mut results = self.transform_batch(std::slice::from_ref(signal));
+        results.pop().unwrap_or(Err(Error::ZeroLength))
+    }
+
+    /// Transforms many signals, as many at once as the GPU has room for. The results are those of
+    /// single transforms, in order.
+    pub fn transform_batch(&self, signals: &[Signal<'_>]) -> Vec<Result<Spectrum, Error>> {
+        let mut results = Vec::with_capacity(signals.len());
+        let mut rest = signals;
+        while let Some(first) = rest.first() {
+            let run = evenly_spaced(rest);
+            let (part, later) = rest.split_at(run);
+            rest = later;
+            if let Err(error) = self.run_part(first, part, &mut results) {
+                results.resize_with(signals.len() - rest.len(), || Err(error.clone()));
+            }
+        }
+        results
+    }
+
+    /// Transforms a signal in ordinary memory, in a file, or anywhere: the CPU gathers the samples
+    /// of the first stage and sends only these, so the signal may be larger than the GPU's memory.
+    /// What needs more samples than that is done by the CPU.
+    ///
+    /// # Errors
+    /// As [`transform`](CudaPlan::transform), and what the source meets.
+    pub fn transform_samples<S: Samples + ?Sized>(&self, signal: &S) -> Result<Spectrum, Error> {
+        let started = Instant::now();
+        let n = self.plan.problem().n;
+        if signal.len() != n {
+            return Err(Error::LengthMismatch { expected: n, got: signal.len() });
+        }
+        let mut levels = lock(&self.levels);
+        let why = match levels.first_mut() {
+            Some(Some(ready)) => {
+                let (device, kernels) = (&self.device, &self.kernels);
+                match ready.run_staged(device, kernels, &self.plan, signal)? {
+                    Ok((head, entries)) => {
+                        let (plan, real) = (self.plan.prepared(), signal.is_real());
+                        match ready.level.answer(plan, &head, &entries, real, 1) {
+                            Ok(answer) => {
+                                let read = 4 * head.lines_read;
+                                let (stages, place) = (Vec::new(), Place::Gpu);
+                                return Ok(self.plan.finish(answer, read, stages, place, started));
+                            }
+                            Err(why) => why,
+                        }
+                    }
+                    Err(Status::Left(why)) => why,
+                    Err(_) => "more samples are needed than were sent",
+                }
+            }
+            _ => NO_COMB,
+        };
+        drop(levels);
+        self.plan.transform_at(signal, &mut lock(&self.workspace), Place::CpuInstead(why))
+    }
+
+    /// Transforms signals that lie at equal distances.
+    fn run_part(
+        &self,
+        first: &Signal<'_>,
+        part: &[Signal<'_>],
+        results: &mut Vec<Result<Spectrum, Error>>,
+    ) -> Result<(), Error> {
+        let started = Instant::now();
+        let n = self.plan.problem().n;
+        if first.len() != n {
+            return Err(Error::LengthMismatch { expected: n, got: first.len() });
+        }
+        let mut levels = lock(&self.levels);
+        let outcomes = match levels.first_mut() {
+            Some(Some(ready)) => ready.run(&self.device, &self.kernels, &self.plan, part)?,
+            _ => vec![Err(Status::Left(NO_COMB)); part.len()],
+        };
+        drop(levels);
+        let each = started.elapsed();
+        for (signal, outcome) in part.iter().zip(outcomes) {
+            results.push(self.conclude(signal, outcome, each));
+        }
+        Ok(())
+    }
+
+    /// Turns what the device found into an answer, with more bins or the CPU's engine where it
+    /// could not.
+    fn conclude(
+        &self,
+        signal: &Signal<'_>,
+        mut outcome: Outcome,
+        spent: Duration,
+    ) -> Result<Spectrum, Error> {
+        let started = Instant::now().checked_sub(spent).unwrap_or_else(Instant::now);
+        let known_k = self.plan.problem().k().is_some();
+        let (mut attempts, mut read) = (1, 0);
+        let mut i = 0;
+        loop {
+            let why = match &outcome {
+                Ok((head, entries)) => {
+                    read += 4 * head.lines_read;
+                    let levels = lock(&self.levels);
+                    let Some(Some(ready)) = levels.get(i) else { break };
+                    let real = signal.is_real();
+                    let level = &ready.level;
+                    match level.answer(self.plan.prepared(), head, entries, real, attempts) {
+                        Ok(answer) => {
+                            let answer =
+                                self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
+                            return Ok(answer);
+                        }
+                        Err(why) => Status::Left(why),
+                    }
+                }
+                Err(status) => *status,
+            };
+            let crowded = why == Status::Crowded;
+            i += 1;
+            let mut levels = lock(&self.levels);
+            if crowded {
+                self.ready(&mut levels, i)?;
+            }
+            match levels.get_mut(i) {
+                Some(Some(ready)) if crowded => {
+                    attempts += u32::from(known_k);
+                    let part = std::slice::from_ref(signal);
+                    outcome = ready
+                        .run(&self.device, &self.kernels, &self.plan, part)?
+                        .pop()
+                        .unwrap_or(Err(Status::Left("nothing came back")));
+                }
+                _ => {
+                    drop(levels);
+                    let why = match why {
+                        Status::Left(why) => why,
+                        _ => "more bins are needed than the device is given",
+                    };
+                    return self.on_cpu(signal, why);
+                }
+            }
+        }
+        self.on_cpu(signal, "nothing came back")
+    }
+
+    fn on_cpu(&self, signal: &Signal<'_>, why: &'static str) -> Result<Spectrum, Error> {
+        let mut workspace = lock(&self.workspace);
+        self.plan.transform_at(signal, &mut workspace, Place::GpuSamples(why))
+    }
+
+    /// Enqueues one transform of the planned bins without waiting for it, for timing: what
+    /// [`transform`](CudaPlan::transform) launches.
+    #[doc(hidden)]
+    pub fn enqueue(&self, signals: &[Signal<'_>], copy: bool) -> Result<bool, Error> {
+        let mut levels = lock(&self.levels);
+        let Some(Some(ready)) = levels.first_mut() else { return Ok(false) };
+        ready.launch(&self.device, &self.kernels, signals)?;
+        if copy {
+            ready.fetch(&self.device, &self.plan, signals.len())?;
+        }
+        Ok(true)
+    }
+
+    /// The numbers that the last transform left, for measurements: status, barriers, rounds,
+    /// lines, climbs, known, open.
+    #[doc(hidden)]
+    pub fn last(&self) -> Option<[u32; 7]> {
+        let levels = lock(&self.levels);
+        let ready = levels.first()?.as_ref()?;
+        let h = ready.header(0)?;
+        Some([h.status, h.steps, h.rounds, h.lines, h.climbs, h.known, h.open])
+    }
+}
+
+impl CudaPlan {
+    /// Clock readings at the barriers of the last transform, of kernels compiled with `PROFILE`.
+    #[doc(hidden)]
+    pub fn stamps(&self) -> Result<Vec<u64>, Error> {
+        let mut levels = lock(&self.levels);
+        let Some(Some(ready)) = levels.first_mut() else { return Ok(Vec::new()) };
+        let Some(out) = &ready.out else { return Ok(Vec::new()) };
+        let mut bytes = vec![0u8; out.len()];
+        self.device.stream().memcpy_dtoh(out, &mut bytes).map_err(failed)?;
+        self.device.synchronize()?;
+        let end = ready.level.args.out_stride as usize;
+        let words = bytes[end - 512..end].chunks_exact(8);
+        Ok(words.map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default())).collect())
+    }
+}
+
+/// How many of these signals, from the first on, lie at equal distances and are of one kind.
+fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
+    let Some(first) = signals.first() else { return 0 };
+    let Some(second) = signals.get(1) else { return 1 };
+    let stride = second.pointer().wrapping_sub(first.pointer());
+    let same = |(i, s): &(usize, &Signal<'_>)| {
+        s.len() == first.len()
+            && s.format() == first.format()
+            && s.pointer() == first.pointer().wrapping_add(stride.wrapping_mul(*i as u64))
+    };
+    signals.iter().enumerate().take_while(same).count()
+}
+
+impl Ready {
+    fn new(device: &Device, level: Level) -> Result<Self, Error> {
+        let stream = device.stream();
+        let mut tables = device.alloc_parts::<u8>(level.tables.len())?;
+        stream.memcpy_htod(&level.tables, &mut tables).map_err(failed)?;
+        device.synchronize()?;
+        let mut level = level;
+        level.tables = Vec::new();
+        level.args.tables = tables.device_ptr(stream).0;
+        Ok(Ready {
+            level,
+            _tables: tables,
+            work: None,
+            groups: 0,
+            out: None,
+            batch: 0,
+            landing: Landing::empty(),
+        })
+    }
+
+    /// Whether one cluster does a transform, how many blocks a group has, and how many groups.
+    fn shape(&self, kernels: &SparseKernels, batch: usize) -> (bool, u32, u32) {
+        let batch = (batch as u32).max(1);
+        // A pass has this many threads' worth of work.
+        let useful = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
+        let few = batch <= kernels.clusters / 2;
+        if kernels.cluster.is_some() && few && self.level.bins <= CLUSTER_BINS {
+            return (true, kernels.size, batch);
+        }
+        // One signal gets all the blocks it can use, many signals share them.
+        let wanted = if batch == 1 {
+            useful.max(kernels.size.min(kernels.blocks))
+        } else {
+            (kernels.blocks / batch).clamp(1, useful.max(kernels.size))
+        };
+        (false, wanted, batch.min(kernels.blocks / wanted).max(1))
+    }
+
+    /// Enqueues the transform of these signals.
+    fn launch(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        signals: &[Signal<'_>],
+    ) -> Result<(), Error> {
+        let Some(first) = signals.first() else { return Ok(()) };
+        let stride = signals.get(1).map_or(0, |s| s.pointer().wrapping_sub(first.pointer()));
+        let mut args = self.level.args;
+        (args.x, args.stride) = (first.pointer(), stride);
+        (args.format, args.batch) = (first.format().code(), signals.len() as u32);
+        self.launch_args(device, kernels, args)
+    }
+
+    /// Enqueues a launch with these arguments, whose buffers are filled in here.
+    fn launch_args(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        mut args: Args,
+    ) -> Result<(), Error> {
+        let stream = device.stream();
+        let batch = args.batch as usize;
+        let (clustered, blocks, groups) = self.shape(kernels, batch);
+        if groups > self.groups {
+            self.work = None;
+            let bytes = args.work_stride as usize * groups as usize;
+            let mut work = device.alloc_parts::<u8>(bytes)?;
+            // Barriers count from zero.
+            stream.memset_zeros(&mut work).map_err(failed)?;
+            self.level.args.work = work.device_ptr(stream).0;
+            (self.work, self.groups) = (Some(work), groups);
+        }
+        if batch > self.batch {
+            self.out = None;
+            let out = device.alloc_parts::<u8>(args.out_stride as usize * batch)?;
+            self.level.args.out = out.device_ptr(stream).0;
+            (self.out, self.batch) = (Some(out), batch);
+        }
+        (args.work, args.out) = (self.level.args.work, self.level.args.out);
+        let config = LaunchConfig {
+            grid_dim: (blocks * groups, 1, 1),
+            block_dim: (kernels.threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        match &kernels.cluster {
+            Some(cluster) if clustered => {
+                // SAFETY: the arguments are laid out as the kernel expects, its buffers are as
+                // large as the level says, and the signals hold what they promise.
+                unsafe { stream.launch_builder(cluster).arg(&args).launch(config) }
+            }
+            _ => {
+                let mut launch = stream.launch_builder(&kernels.grid);
+                launch.arg(&args).arg(&blocks);
+                // SAFETY: as above; no more blocks are launched than run at once.
+                unsafe { launch.launch_cooperative(config) }
+            }
+        }
+        .map_err(failed)?;
+        Ok(())
+    }
+
+    /// Gathers the samples of the first stage on the CPU, sends them, and transforms.
+    fn run_staged<S: Samples + ?Sized>(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        plan: &Plan,
+        signal: &S,
+    ) -> Result<Outcome, Error> {
+        let mut lines = Vec::new();
+        let mut values = Vec::new();
+        for (start, step, count) in self.level.walks() {
+            lines.resize(count, Line::ZERO);
+            signal.read_lines(start, step, &mut lines)?;
+            values.extend(lines.iter().flat_map(|l| (0..4).map(|tau| l.lane(tau))));
+        }
+        let sent = device.upload(&values)?;
+        let mut args = self.level.staged();
+        args.x = sent.parts().device_ptr(device.stream()).0;
+        self.launch_args(device, kernels, args)?;
+        self.fetch(device, plan, 1)?;
+        // Waits, so that the samples may be freed.
+        self.results(device, plan, 1)?
+            .pop()
+            .ok_or_else(|| Error::Device("a result is missing".into()))
+    }
+
+    /// Bytes of a result that are fetched at once.
+    fn prefix(&self, plan: &Plan) -> usize {
+        size_of::<Header>() + self.level.expected(plan.problem().k()) * size_of::<Entry>()
+    }
+
+    /// Enqueues the copy of the results.
+    fn fetch(&mut self, device: &Device, plan: &Plan, batch: usize) -> Result<(), Error> {
+        let bytes = self.prefix(plan);
+        let stride = self.level.args.out_stride as usize;
+        // One signal brings what is expected; of several, the whole is copied where it is small.
+        let total = if batch == 1 { bytes } else { stride * batch };
+        device.shared.context.bind_to_thread().map_err(failed)?;
+        self.landing.reserve(total)?;
+        // SAFETY: the landing place has this many words, the buffer on the device as many.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(self.landing.at, total / 8);
+            result::memcpy_dtoh_async(to, self.level.args.out, device.stream().cu_stream())
+        }
+        .map_err(failed)
+    }
+
+    /// The header of signal i, once its copy has arrived.
+    fn header(&self, i: usize) -> Option<Header> {
+        let stride = self.level.args.out_stride as usize;
+        if self.landing.words * 8 < i * stride + size_of::<Header>() {
+            return None;
+        }
+        // SAFETY: inside the landing place, which is aligned; any bits are a header.
+        Some(unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() })
+    }
+
+    /// Transforms these signals and waits for the results.
+    fn run(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        plan: &Plan,
+        signals: &[Signal<'_>],
+    ) -> Result<Vec<Outcome>, Error> {
+        self.launch(device, kernels, signals)?;
+        self.fetch(device, plan, signals.len())?;
+        self.results(device, plan, signals.len())
+    }
+
+    /// Waits for the results of so many signals.
+    fn results(
+        &mut self,
+        device: &Device,
+        plan: &Plan,
+        batch: usize,
+    ) -> Result<Vec<Outcome>, Error> {
+        device.synchronize()?;
+        let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
+        let mut results = Vec::with_capacity(batch);
+        for i in 0..batch {
+            let Some(head) = self.header(i) else {
+                return Err(Error::Device("a result is missing".into()));
+            };
+            if head.status() != Status::Explained {
+                results.push(Err(head.status()));
+                continue;
+            }
+            let known = (head.known as usize).min(self.level.bins);
+            let bytes = size_of::<Header>() + known * size_of::<Entry>();
+            if batch == 1 && bytes > prefix {
+                // More than expected: fetch the whole.
+                self.landing.reserve(stride)?;
+                // SAFETY: as in `fetch`.
+                unsafe {
+                    let to = std::slice::from_raw_parts_mut(self.landing.at, bytes / 8);
+                    let stream = device.stream().cu_stream();
+                    result::memcpy_dtoh_async(to, self.level.args.out, stream)
+                }
+                .map_err(failed)?;
+                device.synchronize()?;
+            }
+            // SAFETY: the entries follow the header and have been copied.
+            let entries = unsafe {
+                let at = self.landing.at.cast::<u8>().add(i * stride + size_of::<Header>());
+                std::slice::from_raw_parts(at.cast::<Entry>(), known)
+            };
+            results.push(Ok((head, entries.to_vec())));
+        }
+        Ok(results)
+    }
+}

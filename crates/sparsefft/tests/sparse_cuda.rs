@@ -1,0 +1,233 @@
+//! The sparse FFT on a GPU against the CPU. Without a GPU the tests say that they are skipped;
+//! with `SPARSEFFT_REQUIRE_CUDA=1` they fail instead.
+#![cfg(feature = "cuda")]
+
+mod cuda_device;
+
+use cuda_device::device;
+use sparsefft::cuda::{Buffer, CudaFft, CudaPlan, Device, Format, Signal};
+use sparsefft::dense::Direction;
+use sparsefft::{
+    Algorithm, Complex, Error, Fallback, Noise, Place, Plan, Problem, Spectrum, from_fn,
+};
+use std::collections::BTreeMap;
+
+type Truth = BTreeMap<u64, Complex<f64>>;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// k unit tones at multiples of `step`, with white noise, on the device.
+fn make(
+    device: &Device,
+    n: u64,
+    k: usize,
+    sigma: f64,
+    step: u64,
+    seed: u64,
+) -> (Truth, Buffer<f64>) {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    (0..10).for_each(|_| {
+        random.next();
+    });
+    let mut truth = Truth::new();
+    while truth.len() < k {
+        let f = random.next() % (n / step) * step;
+        truth.insert(f, Complex::from_polar(1.0, 6.2 * random.uniform()));
+    }
+    let mut x = vec![Complex::<f64>::ZERO; n as usize];
+    let each = sigma * (1.5 * n as f64).sqrt();
+    for v in &mut x {
+        *v = Complex::new(random.uniform() - 0.5, random.uniform() - 0.5) * 2.0 * each;
+    }
+    for (&f, &a) in &truth {
+        x[f as usize] += a * n as f64;
+    }
+    let mut data = device.upload(&x).unwrap();
+    CudaFft::<f64>::new(device, n).unwrap().run(Direction::Inverse, &mut data).unwrap();
+    (truth, data)
+}
+
+fn worst(truth: &Truth, spectrum: &Spectrum) -> f64 {
+    let n = spectrum.n() as f64;
+    let missing = truth.iter().map(|(&f, &a)| (spectrum.value(f) / n - a).norm());
+    let extra = spectrum.peaks().iter().filter(|p| !truth.contains_key(&p.index));
+    missing.chain(extra.map(|p| p.value.norm() / n)).fold(0.0, f64::max)
+}
+
+fn asked(n: u64, k: usize, noise: Noise, algorithm: Algorithm) -> Problem {
+    Problem::new(n).sparsity(k as u64).noise(noise).algorithm(algorithm)
+}
+
+#[test]
+fn exact_and_robust_run_on_the_device_and_agree_with_the_cpu() {
+    let Some(device) = device() else { return };
+    for (n, k, sigma) in [
+        (1u64 << 10, 4, 0.0),
+        (1 << 14, 10, 0.0),
+        (1 << 18, 50, 0.0),
+        (1 << 22, 1000, 0.0),
+        (1_000_000, 50, 0.0),
+        (1 << 20, 50, 0.1),
+        (1 << 22, 300, 0.1),
+    ] {
+        let noises: &[Noise] = if sigma > 0.0 {
+            &[Noise::Snr(20.0), Noise::Unknown]
+        } else {
+            &[Noise::Exact, Noise::Unknown]
+        };
+        for seed in 1..6 {
+            let (truth, data) = make(&device, n, k, sigma, 1, seed);
+            for &noise in noises {
+                let name = if noise == Noise::Exact { Algorithm::Exact } else { Algorithm::Robust };
+                let problem = asked(n, k, noise, name);
+                let plan = CudaPlan::new(&device, problem.clone()).unwrap();
+                let got = plan.transform(&data.signal()).unwrap();
+                assert!(got.certificate().is_certified(), "{n} {k} {noise:?} {seed}");
+                let bound = if sigma > 0.0 { 0.15 * sigma } else { 1e-9 };
+                assert!(worst(&truth, &got) < bound, "{n} {k} {noise:?} {seed}");
+                let cpu = Plan::new(problem).unwrap().transform(&data.signal()).unwrap();
+                let indices = |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
+                assert_eq!(indices(&got), indices(&cpu), "{n} {k} {noise:?} {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_other_problem_works_with_samples_from_the_device() {
+    let Some(device) = device() else { return };
+    for (n, k, step, algorithm) in [
+        (1_000_003u64, 20, 1, Algorithm::Exact),
+        (1 << 20, 30, 4096, Algorithm::Exact),
+        (1 << 18, 10, 1, Algorithm::Vote),
+        (1 << 18, 10, 1, Algorithm::CombVote),
+        (1 << 12, 10, 1, Algorithm::Dense),
+    ] {
+        let (truth, data) = make(&device, n, k, 0.0, step, 3);
+        let plan = CudaPlan::new(&device, asked(n, k, Noise::Exact, algorithm)).unwrap();
+        let got = plan.transform(&data.signal()).unwrap();
+        assert!(worst(&truth, &got) < 1e-6, "{n} {k} {algorithm}: {}", worst(&truth, &got));
+        assert!(got.report().place != Place::Cpu);
+    }
+}
+
+#[test]
+fn signals_may_live_anywhere() {
+    let Some(device) = device() else { return };
+    let (n, k) = (1u64 << 20, 50);
+    let (truth, data) = make(&device, n, k, 0.0, 1, 9);
+    let plan = CudaPlan::new(&device, asked(n, k, Noise::Exact, Algorithm::Exact)).unwrap();
+    let first = plan.transform(&data.signal()).unwrap();
+    let host = data.download().unwrap();
+    let mut pinned = device.pinned::<f64>(n as usize).unwrap();
+    pinned.as_mut_slice().copy_from_slice(&host);
+    let over_the_bus = plan.transform(&pinned.signal()).unwrap();
+    let gathered = plan.transform_samples(&host).unwrap();
+    // SAFETY: the buffer outlives the signal and holds n values of this format.
+    let raw = unsafe { Signal::from_raw(&device, data.signal().pointer(), n, Format::ComplexF64) };
+    let raw = plan.transform(&raw).unwrap();
+    for other in [&over_the_bus, &gathered, &raw] {
+        assert_eq!(first.peaks(), other.peaks());
+        assert_eq!(other.report().place, Place::Gpu);
+    }
+    // A source that fails says so, and one that nobody could hold in memory works.
+    let failing = from_fn(n, |i| Ok(vec![Complex::new(f64::NAN, 0.0); i.len()]));
+    assert!(matches!(plan.transform_samples(&failing), Err(Error::NonFinite { .. })));
+    let (huge, f) = (1u64 << 40, 123_456_789_012u128);
+    let tone = |t: &u64| {
+        let turns = (f * u128::from(*t) % u128::from(huge)) as f64 / huge as f64;
+        Complex::cis(std::f64::consts::TAU * turns)
+    };
+    let source = from_fn(huge, |i| Ok(i.iter().map(tone).collect()));
+    let far = CudaPlan::new(&device, asked(huge, 1, Noise::Exact, Algorithm::Exact)).unwrap();
+    let got = far.transform_samples(&source).unwrap();
+    assert!(got.certificate().is_certified());
+    assert_eq!(got.peaks().iter().map(|p| p.index).collect::<Vec<_>>(), [f as u64]);
+    // f32.
+    let narrow: Vec<Complex<f32>> =
+        host.iter().map(|v| Complex::new(v.re as f32, v.im as f32)).collect();
+    let narrow = device.upload(&narrow).unwrap();
+    let plan = CudaPlan::new(&device, asked(n, k, Noise::Unknown, Algorithm::Robust)).unwrap();
+    let got = plan.transform(&narrow.signal()).unwrap();
+    assert!(got.certificate().is_certified());
+    assert!(worst(&truth, &got) < 1e-5, "{}", worst(&truth, &got));
+}
+
+#[test]
+fn batches_equal_single_transforms() {
+    let Some(device) = device() else { return };
+    let (n, k) = (1u64 << 16, 20);
+    let mut all = Vec::new();
+    for seed in 0..40 {
+        all.extend(make(&device, n, k, 0.0, 1, seed + 1).1.download().unwrap());
+    }
+    let data = device.upload(&all).unwrap();
+    let plan = CudaPlan::new(&device, asked(n, k, Noise::Exact, Algorithm::Exact)).unwrap();
+    let signals = data.signals(n);
+    let together = plan.transform_batch(&signals);
+    assert_eq!(together.len(), 40);
+    for (signal, got) in signals.iter().zip(together) {
+        let (one, got) = (plan.transform(signal).unwrap(), got.unwrap());
+        assert_eq!(one.peaks(), got.peaks());
+        assert!(got.certificate().is_certified());
+    }
+}
+
+#[test]
+fn growing_and_refusing_are_honest() {
+    let Some(device) = device() else { return };
+    let n = 1u64 << 20;
+    // Twenty times the frequencies that the first comb has room for.
+    let (truth, data) = make(&device, n, 1000, 0.0, 1, 4);
+    let plan = CudaPlan::new(&device, Problem::new(n).noise(Noise::Exact)).unwrap();
+    let got = plan.transform(&data.signal()).unwrap();
+    assert!(got.certificate().is_certified());
+    assert!(worst(&truth, &got) < 1e-9);
+    // Noise alone.
+    let (_, noise) = make(&device, n, 1, 30.0, 1, 4);
+    let problem = Problem::new(n).sparsity(5).fallback(Fallback::Never);
+    let got = CudaPlan::new(&device, problem).unwrap().transform(&noise.signal()).unwrap();
+    assert!(!got.certificate().is_certified());
+    // Not a number.
+    let bad = device.upload(&vec![Complex::new(f64::NAN, 0.0); n as usize]).unwrap();
+    let plan = CudaPlan::new(&device, asked(n, 5, Noise::Exact, Algorithm::Exact)).unwrap();
+    assert!(matches!(plan.transform(&bad.signal()), Err(Error::NonFinite { .. })));
+    // Another length.
+    let short = device.upload(&vec![Complex::<f64>::ONE; 100]).unwrap();
+    let error = plan.transform(&short.signal()).unwrap_err();
+    assert_eq!(error, Error::LengthMismatch { expected: n, got: 100 });
+}
+
+#[test]
+fn ten_thousand_transforms_leave_no_memory_behind() {
+    let Some(device) = device() else { return };
+    let (n, k) = (1u64 << 16, 16);
+    let (truth, data) = make(&device, n, k, 0.0, 1, 2);
+    let free = || device.stream().context().mem_get_info().unwrap().0;
+    let problem = asked(n, k, Noise::Exact, Algorithm::Exact);
+    let plan = CudaPlan::new(&device, problem.clone()).unwrap();
+    plan.transform(&data.signal()).unwrap();
+    device.synchronize().unwrap();
+    let before = free();
+    for _ in 0..10_000 {
+        let got = plan.transform(&data.signal()).unwrap();
+        assert!(worst(&truth, &got) < 1e-9);
+    }
+    for _ in 0..100 {
+        CudaPlan::new(&device, problem.clone()).unwrap().transform(&data.signal()).unwrap();
+    }
+    device.synchronize().unwrap();
+    assert!(free() + (1 << 25) >= before, "{} bytes are gone", before - free());
+}
