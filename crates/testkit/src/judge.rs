@@ -58,6 +58,9 @@ pub struct Answer {
     pub detection_limit: f64,
     /// Samples read.
     pub samples_read: u64,
+    /// Samples that the values rest on, weighed as the algorithm weighs them: what a mean of that
+    /// many would tell as well. Those read, where all weigh the same.
+    pub informing: u64,
     /// Attempts made.
     pub attempts: u32,
     /// Time of the transform.
@@ -223,7 +226,7 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
     let rms =
         (truth.iter().map(|t| t.a.norm_sqr()).sum::<f64>() / truth.len().max(1) as f64).sqrt();
     let sigma = signal.sigma_total();
-    let m = answer.samples_read.clamp(1, signal.n) as f64;
+    let m = answer.informing.clamp(1, signal.n) as f64;
     let bound = |a: f64| {
         let exact = tolerance::EXACT * a.max(rms);
         exact.max(tolerance::noisy(sigma, m, truth.len() as f64))
@@ -363,6 +366,7 @@ mod tests {
             dense: false,
             detection_limit: 1e-12,
             samples_read: 1000,
+            informing: 1000,
             attempts: 1,
             elapsed: Duration::ZERO,
             read: Vec::new(),
@@ -483,6 +487,7 @@ mod tests {
             dense: true,
             detection_limit: 0.0,
             samples_read: n,
+            informing: n,
             attempts: 1,
             elapsed: Duration::ZERO,
             read: Vec::new(),

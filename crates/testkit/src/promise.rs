@@ -643,6 +643,7 @@ mod tests {
             dense: true,
             detection_limit: limit,
             samples_read: case.signal.n,
+            informing: case.signal.n,
             attempts: 1,
             elapsed: Duration::ZERO,
             read: Vec::new(),

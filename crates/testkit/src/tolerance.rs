@@ -10,7 +10,8 @@
 //! | an exact sparse coefficient | \|Δa\| ≤ 10⁻⁹ max(\|a\|, rms of the coefficients) ([`EXACT`]) |
 //! | a coefficient in noise | \|Δa\| ≤ 2 σ √(ln(count/10⁻⁹)/m) ([`noisy`]) |
 //!
-//! In the last line m is the number of samples read. The mean of m samples of white noise is a
+//! In the last line m is the number of samples read (for `vote` and `comb-vote`, whose flat windows
+//! weigh them unevenly, that of a plain mean as good as theirs). The mean of m samples of white noise is a
 //! complex Gaussian of variance σ²/m, and P(\|z\| > c) = e^{-c²} for one of unit variance, so
 //! that √(ln(count/p)) bounds the largest of `count` of them with probability 1-p. The factor 2
 //! lets an estimator use a quarter of what it has read; the rest located and tested.

@@ -1,7 +1,9 @@
 //! Glue between the kit, which does not know the library, and the library.
 #![allow(dead_code)] // every test binary uses its own part
 
-use sparsefft::{Complex, Error, Fallback, Noise, Plan, Problem, Samples, Spectrum, Verdict};
+use sparsefft::{
+    Complex, Error, Fallback, Method, Noise, Plan, Problem, Samples, Spectrum, Verdict,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::free::Free;
@@ -30,6 +32,7 @@ pub fn answer(spectrum: &Spectrum) -> Answer {
         dense: certificate.verdict == Verdict::Dense,
         detection_limit: certificate.detection_limit,
         samples_read: spectrum.report().samples_read,
+        informing: spectrum.report().samples_read,
         attempts: certificate.attempts,
         elapsed: spectrum.report().elapsed,
         read: Vec::new(),
@@ -125,16 +128,30 @@ pub fn transform_with(
 ) -> Result<Answer, String> {
     let problem = options(problem(case.signal.n, &case.asked).seed(case.seed));
     let plan = Plan::new(problem).map_err(|e| e.to_string())?;
+    let informing = informing(&plan);
+    let weigh = |a: Answer| Answer { informing: informing.unwrap_or(a.informing), ..a };
     // Where a part of the signal differs from the rest, the judge asks what was seen of it.
     if case.signal.impulses.is_empty() {
         let spectrum = with_samples(source, |x| plan.transform(&x)).map_err(|e| e.to_string())?;
-        Ok(answer(&spectrum))
+        Ok(weigh(answer(&spectrum)))
     } else {
         with_samples(source, |x| {
             let recorder = Recorder::new(x);
             let spectrum = plan.transform(&recorder).map_err(|e| e.to_string())?;
-            Ok(Answer { read: recorder.indices(), ..answer(&spectrum) })
+            Ok(Answer { read: recorder.indices(), ..weigh(answer(&spectrum)) })
         })
+    }
+}
+
+/// What the values of the voting algorithms rest on. A flat window of B buckets leaves the noise of
+/// 1.13/B of a sample in each, however long it is, and the median of L loops is worth L·2/π.
+fn informing(plan: &Plan) -> Option<u64> {
+    match &plan.recipe().method {
+        Method::Vote(v) => {
+            let loops = f64::from(v.loops) * std::f64::consts::FRAC_2_PI;
+            Some((loops * v.buckets as f64 / 1.13) as u64)
+        }
+        _ => None,
     }
 }
 
