@@ -40,6 +40,25 @@ pub(crate) fn progression(start: u64, step: u64, j: u64, n: u64) -> u64 {
     ((start as u128 + step as u128 * j as u128) % n as u128) as u64
 }
 
+/// Writes four values after the other to each line.
+pub(crate) fn fill_lines(values: &[Complex<f64>], out: &mut [Line]) {
+    for (line, four) in out.iter_mut().zip(values.chunks_exact(4)) {
+        for (tau, &v) in four.iter().enumerate() {
+            line.set_lane(tau, v);
+        }
+    }
+}
+
+/// The first NaN or infinity among the lines that a walk has read, as an error. It looks at what
+/// was read, since the source may have changed.
+pub(crate) fn non_finite_in(lines: &[Line], start: u64, step: u64, n: u64) -> Option<Error> {
+    (0u64..).zip(lines).find_map(|(j, line)| {
+        let tau = (0..4).find(|&tau| !(line.re[tau].is_finite() && line.im[tau].is_finite()))?;
+        let index = (progression(start, step, j, n) + tau as u64) % n;
+        Some(crate::algorithms::non_finite(index, line.lane(tau)))
+    })
+}
+
 /// A signal that can be read at any index.
 ///
 /// Slices and vectors of `f32`, `f64`, the integers of 8 to 64 bits and of `Complex` of these
@@ -92,11 +111,7 @@ pub trait Samples: Sync {
                 first = (first + step) % n;
             }
             self.read(&indices, &mut values[..indices.len()])?;
-            for (line, four) in chunk.iter_mut().zip(values.chunks_exact(4)) {
-                for (tau, &v) in four.iter().enumerate() {
-                    line.set_lane(tau, v);
-                }
-            }
+            fill_lines(&values, chunk);
         }
         Ok(())
     }
@@ -208,7 +223,7 @@ fn prefetch<T>(data: &[T], at: usize) {
 /// Reads lines from anything that can be indexed cheaply: `at` is called only below n; `soon` tells
 /// of an index that comes next.
 #[inline(always)] // monomorphised into each source so that the loads are plain instructions
-fn lines_from(
+pub(crate) fn lines_from(
     n: u64,
     start: u64,
     step: u64,
@@ -254,7 +269,7 @@ fn lines_from(
 
 /// Reads single samples from anything that can be indexed cheaply: `at` is called only below n.
 #[inline(always)] // monomorphised into each source so that the loads are plain instructions
-fn progression_from(
+pub(crate) fn progression_from(
     n: u64,
     start: u64,
     step: u64,

@@ -136,6 +136,32 @@ fn not_a_number_everywhere() {
     }
 }
 
+/// A NaN is named although it is gone when somebody looks again.
+#[test]
+fn a_sample_that_was_not_a_number_is_named() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    // A comb and, since 262147 is prime, a window.
+    for n in [1u64 << 18, 262_147] {
+        let plan = Plan::new(Problem::new(n).sparsity(3).fallback(Fallback::Never)).unwrap();
+        let at = AtomicU64::new(u64::MAX);
+        let source = from_fn(n, |indices| {
+            let mut x = vec![C64::ONE; indices.len()];
+            let middle = indices.len() / 2;
+            if at
+                .compare_exchange(u64::MAX, indices[middle], Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
+            {
+                x[middle].im = f64::NAN;
+            }
+            Ok(x)
+        });
+        match plan.transform(&source) {
+            Err(Error::NonFinite { index, .. }) => assert_eq!(index, at.load(Ordering::SeqCst)),
+            other => panic!("n = {n}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn one_sample_is_not_a_number() {
     let n = 1u64 << 14;

@@ -5,7 +5,7 @@
 //! Signals in pinned memory are read in place by both sides.
 
 use super::{Buffer, CudaReal, Device, failed};
-use crate::samples::Line;
+use crate::samples::{Line, fill_lines, lines_from, progression_from};
 use crate::{Complex, Error, Samples};
 use cudarc::driver::{DevicePtr, LaunchConfig, PushKernelArg, result, sys};
 use std::marker::PhantomData;
@@ -184,21 +184,12 @@ impl Samples for Signal<'_> {
 
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         if let Some(at) = self.host {
-            for (j, line) in out.iter_mut().enumerate() {
-                let first = crate::samples::progression(start, step, j as u64, self.n);
-                for tau in 0..4 {
-                    line.set_lane(tau, self.on_host(at, (first + tau as u64) % self.n));
-                }
-            }
+            lines_from(self.n, start, step, out, |i| self.on_host(at, i as u64), |_| {});
             return Ok(());
         }
         let mut values = vec![Complex::ZERO; 4 * out.len()];
         self.gather(start, step, 4, &mut values)?;
-        for (line, four) in out.iter_mut().zip(values.chunks_exact(4)) {
-            for (tau, &v) in four.iter().enumerate() {
-                line.set_lane(tau, v);
-            }
-        }
+        fill_lines(&values, out);
         Ok(())
     }
 
@@ -209,9 +200,7 @@ impl Samples for Signal<'_> {
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
         if let Some(at) = self.host {
-            for (j, o) in out.iter_mut().enumerate() {
-                *o = self.on_host(at, crate::samples::progression(start, step, j as u64, self.n));
-            }
+            progression_from(self.n, start, step, out, |i| self.on_host(at, i as u64));
             return Ok(());
         }
         self.gather(start, step, 1, out)

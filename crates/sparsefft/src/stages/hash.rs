@@ -10,7 +10,7 @@
 use crate::algorithms::Run;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::samples::{Line, progression};
+use crate::samples::{Line, non_finite_in, progression};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::locate::{Lanes, line_energy};
@@ -180,14 +180,18 @@ impl Hash {
             }
             Kind::Window { kaiser, .. } => {
                 let mut lines = run.workspace.take(reads);
-                let outcome = run.signal.read_lines(start, step, &mut lines);
+                if let Err(error) = run.signal.read_lines(start, step, &mut lines) {
+                    run.workspace.give(lines);
+                    return Err(error);
+                }
                 run.clock.lap(Stage::Permute);
                 let mut folded = run.workspace.take(self.buckets);
                 let peak = crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
+                let finite = self.transform(run, d, &folded, 1.0);
+                let outcome = if finite { Ok(()) } else { Err(self.blame(d, &lines)) };
                 run.workspace.give(lines);
-                let outcome = outcome.and_then(|()| self.transform(run, d, &folded, 1.0));
                 run.workspace.give(folded);
                 outcome
             }
@@ -198,19 +202,15 @@ impl Hash {
     fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
         let raw = std::mem::take(&mut self.buffers.raw);
         let size = self.buckets;
-        let outcome = self.transform(run, d, &raw[raw.len() - size..], 1.0 / size as f64);
+        let lines = &raw[raw.len() - size..];
+        let finite = self.transform(run, d, lines, 1.0 / size as f64);
+        let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
         self.buffers.raw = raw;
         outcome
     }
 
-    /// Transforms one line and appends the bins.
-    fn transform(
-        &mut self,
-        run: &mut Run<'_>,
-        d: u64,
-        lines: &[Line],
-        factor: f64,
-    ) -> Result<(), Error> {
+    /// Transforms one line and appends the bins; whether they are finite.
+    fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
         let size = self.buckets;
         let at = self.measured.len();
         self.measured.resize(at + size, Line::ZERO);
@@ -228,26 +228,14 @@ impl Hash {
         }
         let total = finish(&mut measured[at..], factor, energy);
         run.clock.lap(Stage::BucketFft);
-        if total.is_finite() { Ok(()) } else { Err(self.explain_non_finite(run, d)) }
+        total.is_finite()
     }
 
-    /// Which sample made the bins infinite or NaN.
-    fn explain_non_finite(&self, run: &Run<'_>, d: u64) -> Error {
+    /// Which of the samples read at offset d made the bins infinite or NaN.
+    fn blame(&self, d: u64, lines: &[Line]) -> Error {
         let (start, step) = self.walk(d);
-        let mut line = [Line::ZERO];
-        for j in 0..self.reads() as u64 {
-            let first = progression(start, step, j, self.n);
-            if let Err(error) = run.signal.read_lines(first, step, &mut line) {
-                return error;
-            }
-            for tau in 0..4 {
-                let v = line[0].lane(tau);
-                if !(v.re.is_finite() && v.im.is_finite()) {
-                    return crate::algorithms::non_finite((first + tau as u64) % self.n, v);
-                }
-            }
-        }
-        Error::Overflow { limit: 1e150 / self.buckets as f64 }
+        let limit = 1e150 / self.buckets as f64;
+        non_finite_in(lines, start, step, self.n).unwrap_or(Error::Overflow { limit })
     }
 
     /// The comb with a multiple of the bins, reading only what this one has not read.

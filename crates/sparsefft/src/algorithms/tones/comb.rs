@@ -14,7 +14,7 @@ use crate::cpu::dispatch;
 use crate::cpu::math::cis_turns;
 use crate::cpu::wide::F4;
 use crate::plan::Prepared;
-use crate::samples::Line;
+use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
@@ -210,7 +210,12 @@ impl Comb {
         run.clock.lap(Stage::Permute);
         self.transform(run, from);
         if !self.energy.iter().all(|e| e.is_finite()) {
-            return Err(self.explain_non_finite());
+            let g = &self.geometry;
+            let lines = self.raw.chunks_exact(bins).zip(&self.offsets);
+            let mut found = lines.filter_map(|(lines, d)| {
+                non_finite_in(lines, g.base + d, g.stride, run.plan.problem.n)
+            });
+            return Err(found.next().unwrap_or(Error::Overflow { limit: 1e150 }));
         }
         for tone in known {
             peel(self, tone, from, -1.0);
@@ -240,24 +245,6 @@ impl Comb {
     pub(crate) fn rewindow(&mut self, run: &mut Run<'_>, beta: f64) {
         self.window = run.plan.tone_window(beta, self.bins());
         self.transform(run, 0);
-    }
-
-    /// Which sample made the bins infinite or NaN.
-    fn explain_non_finite(&self) -> Error {
-        let bins = self.bins();
-        for (j, d) in self.offsets.iter().enumerate() {
-            for (r, line) in self.raw[j * bins..(j + 1) * bins].iter().enumerate() {
-                for tau in 0..4 {
-                    let v = line.lane(tau);
-                    if !(v.re.is_finite() && v.im.is_finite()) {
-                        let g = &self.geometry;
-                        let t = g.base + d + g.stride * r as u64 + tau as u64;
-                        return crate::algorithms::non_finite(t, v);
-                    }
-                }
-            }
-        }
-        Error::Overflow { limit: 1e150 }
     }
 
     /// Recomputes every bin's energy.
