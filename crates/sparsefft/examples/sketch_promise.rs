@@ -1,7 +1,7 @@
 //! How often one pass suffices: random signals through sketches, over many seeds.
 //!
 //! ```text
-//! cargo run --release --example sketch_promise -- [--trials N] [--seed S]
+//! cargo run --release --example sketch_promise -- [--trials N] [--seed S] [--n N] [--k K]
 //! ```
 //! One line per kind of signal: the samples and bytes of its sketch, how many answers were
 //! certified, how many need a second pass, and how many were certified and wrong. Exits with 1 if
@@ -27,8 +27,9 @@ fn main() -> ExitCode {
         "n", "k", "noise", "samples", "bytes", "certified", "second pass", "wrong", "decode"
     );
     let mut right = true;
-    for n in [1 << 16, 1 << 22, 1 << 40, 4_194_301, 3u64.pow(14)] {
-        for k in [5u64, 50, 500] {
+    let lengths = [1 << 16, 1 << 22, 1 << 40, 4_194_301, 3u64.pow(14)];
+    for n in lengths.into_iter().filter(|n| option("--n", *n).is_none_or(|m| m == *n)) {
+        for k in [5u64, 50, 500].into_iter().filter(|k| option("--k", *k).is_none_or(|m| m == *k)) {
             for noise in ["exact", "unknown", "20 dB", "hint 20 dB", "10 dB"] {
                 right &= line(n, k, noise, trials, seed);
             }

@@ -21,11 +21,10 @@ use crate::stages::window::{self, BETAS};
 /// Signal-to-noise ratio of the weakest coefficient where nothing is said: 6 dB.
 const USUAL_SNR: f64 = 4.0;
 
-
 /// What stands for the ratio where there is no noise: a dynamic range of 140 dB.
 const CLEAN: f64 = 1e14;
 /// Window hashes that attempts share.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 /// Offset of one more line for combs without noise, of which a bin has more members than lanes.
 const SPARE: u64 = 4;
 /// Least margin of a ladder that is used below the ratio it was made for.
@@ -77,7 +76,7 @@ impl Menu {
         };
         // The gain of a window half way between two buckets is 0.45.
         let quiet = (100.0 / snr) as u64;
-        let buckets = k.max(quiet).clamp(64, 1 << 20).next_power_of_two() as usize;
+        let buckets = (k / 2).max(quiet).clamp(32, 1 << 20).next_power_of_two() as usize;
         let silent = matches!(problem.noise, Noise::Exact | Noise::Unknown);
         let spare = matches!(first, First::Comb { .. }) && silent;
         let mut menu = Menu {

@@ -42,15 +42,8 @@ enum Width {
 
 impl Width {
     /// Narrow ones first.
-    const ALL: [Width; 7] = [
-        Width::I8,
-        Width::U8,
-        Width::I16,
-        Width::U16,
-        Width::F32,
-        Width::I32,
-        Width::F64,
-    ];
+    const ALL: [Width; 7] =
+        [Width::I8, Width::U8, Width::I16, Width::U16, Width::F32, Width::I32, Width::F64];
 
     fn size(self) -> usize {
         match self {
@@ -233,7 +226,9 @@ impl<'a> Stored<'a> {
             return Err(damaged("it is cut off; copy it again"));
         };
         if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
-            return Err(damaged("its checksum is wrong: it is cut off or was changed; copy it again"));
+            return Err(damaged(
+                "its checksum is wrong: it is cut off or was changed; copy it again",
+            ));
         }
         let mut from = Reader { rest: &body[MAGIC.len() + 4..] };
         let (n, k, seed) = (from.u64()?, from.u64()?, from.u64()?);

@@ -212,11 +212,8 @@ impl Coverage {
                 && (p.last() + p.step == part.start || part.last() + part.step == p.start)
         }) {
             let p = self.strided.swap_remove(i);
-            part = Part {
-                start: p.start.min(part.start),
-                step: p.step,
-                count: p.count + part.count,
-            };
+            part =
+                Part { start: p.start.min(part.start), step: p.step, count: p.count + part.count };
         }
         self.strided.push(part);
         self.strided.sort_unstable_by_key(|p| (p.step, p.count, p.start));

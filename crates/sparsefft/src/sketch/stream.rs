@@ -4,10 +4,10 @@
 //! samples is n/hop sketches side by side, each with its own beginning.
 
 use super::{Part, Sketch};
+use crate::Error;
 use crate::plan::Plan;
 use crate::samples::Samples;
 use crate::spectrum::Spectrum;
-use crate::Error;
 use std::collections::VecDeque;
 
 /// One signal of n samples that arrives in order.

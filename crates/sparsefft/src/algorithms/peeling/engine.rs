@@ -215,7 +215,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         if made.as_ref().is_some_and(|ladder| ladder.offsets == [0]) {
             return made;
         }
-        let first = matches!(hash.kind, Kind::Comb) || self.comb.is_none() && self.windows.is_empty();
+        let first =
+            matches!(hash.kind, Kind::Comb) || self.comb.is_none() && self.windows.is_empty();
         let rungs = if first { &menu.first } else { &menu.window };
         rungs.serves(gamma, unit).then(|| {
             let (offsets, margin) = (rungs.offsets.clone(), rungs.margin);
