@@ -326,7 +326,12 @@ fn damage_and_other_plans_are_refused_by_name() {
     integers.add(3000, &[1i16, 2]).unwrap();
     assert!(matches!(ours.merge(&integers), Err(Error::OtherSketch { .. })));
 
-    let good = make(base(), 2000, n).to_bytes();
+    let mut good = make(base(), 2000, n);
+    let mut named = ours.clone();
+    named.set_label("a");
+    good.set_label("b");
+    assert!(matches!(named.merge(&good), Err(Error::OtherSketch { what: "the label", .. })));
+    let good = good.to_bytes();
     let refused = |ours: &mut Sketch, bytes: &[u8]| match ours.merge_bytes(bytes) {
         Err(Error::DamagedSketch(_) | Error::OtherSketch { .. }) => {}
         other => panic!("{other:?}"),
@@ -356,7 +361,7 @@ fn damage_and_other_plans_are_refused_by_name() {
     assert!(error.contains("version") && error.contains('9'), "{error}");
     assert_eq!(ours.to_bytes(), before, "something was merged");
     ours.merge_bytes(&good).unwrap();
-    assert!(ours.is_complete());
+    assert!(ours.is_complete() && ours.is_real() && ours.label() == "b");
 }
 
 fn crc32(bytes: &[u8]) -> u32 {

@@ -6,6 +6,7 @@
 
 mod layout;
 pub mod npy;
+mod parts;
 pub mod raw;
 mod scattered;
 pub mod sigmf;
@@ -13,6 +14,7 @@ mod stdin;
 pub mod wav;
 
 pub use layout::{Layout, Number};
+pub use parts::Parts;
 
 use crate::units;
 use anyhow::{Context, Result, bail, ensure};

@@ -10,6 +10,7 @@
 //! | 1 | algorithm: its place in [`Algorithm::ALL`] |
 //! | 1 + 8 | taper: 0 none, 1 Hann, 2 Blackman, 3 Kaiser with β |
 //! | 8 + 4 | number and CRC-32 of the indices that the plan keeps |
+//! | 4 + … | the label, UTF-8 |
 //! | 1 + 8 | samples: 0 none yet, 1 complex, 2 real; step between values |
 //! | 8 + 24·p | the parts seen: start, step, count |
 //! | 1 + 8 + … | values: their type, their number, and the values by ascending index |
@@ -124,6 +125,8 @@ impl Sketch {
         put(&mut out, tag, value);
         out.extend((self.wanted.len() as u64).to_le_bytes());
         out.extend(menu_sum(&self.wanted).to_le_bytes());
+        out.extend((self.label.len() as u32).to_le_bytes());
+        out.extend(self.label.as_bytes());
         match self.kind {
             None => put(&mut out, 0, 0.0),
             Some(kind) => put(&mut out, 1 + u8::from(kind.real), kind.resolution),
@@ -188,6 +191,10 @@ fn damaged(why: &str) -> Error {
     Error::DamagedSketch(why.to_string())
 }
 
+fn cut_off() -> Error {
+    damaged("it is cut off; copy it again")
+}
+
 /// Checksum of a list of indices.
 fn menu_sum(wanted: &[u64]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
@@ -202,6 +209,7 @@ struct Stored<'a> {
     problem: Problem,
     wanted: u64,
     menu: u32,
+    label: &'a str,
     kind: Option<Kind>,
     parts: Vec<Part>,
     width: Width,
@@ -223,7 +231,7 @@ impl<'a> Stored<'a> {
             });
         }
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
-            return Err(damaged("it is cut off; copy it again"));
+            return Err(cut_off());
         };
         if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
             return Err(damaged(
@@ -258,6 +266,10 @@ impl<'a> Stored<'a> {
             .taper(taper)
             .one_pass();
         let (wanted, menu) = (from.u64()?, from.u32()?);
+        let length = from.u32()? as usize;
+        let (label, rest) = from.rest.split_at_checked(length).ok_or_else(cut_off)?;
+        let label = std::str::from_utf8(label).map_err(|_| damaged("its label is no text"))?;
+        from.rest = rest;
         let kind = match from.tagged()? {
             (0, _) => None,
             (1, resolution) => Some(Kind { real: false, resolution }),
@@ -271,7 +283,7 @@ impl<'a> Stored<'a> {
         let width = Width::ALL.get(from.u8()? as usize).copied();
         let width = width.ok_or_else(|| damaged("its type of values is none that is known"))?;
         let count = from.u64()?;
-        Ok(Stored { problem, wanted, menu, kind, parts, width, count, values: from.rest })
+        Ok(Stored { problem, wanted, menu, label, kind, parts, width, count, values: from.rest })
     }
 
     /// The sketch, for a plan of the same problem.
@@ -306,6 +318,7 @@ impl<'a> Stored<'a> {
             false => Complex::new(number(&b[..size]), number(&b[size..])),
         };
         sketch.values = self.values.chunks_exact(each).map(value).collect();
+        sketch.label = self.label.to_string();
         (sketch.held, sketch.coverage, sketch.kind) = (held, coverage, self.kind);
         Ok(sketch)
     }
@@ -318,8 +331,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let (first, rest) =
-            self.rest.split_first_chunk().ok_or_else(|| damaged("it is cut off; copy it again"))?;
+        let (first, rest) = self.rest.split_first_chunk().ok_or_else(cut_off)?;
         self.rest = rest;
         Ok(*first)
     }

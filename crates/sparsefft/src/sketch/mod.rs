@@ -69,6 +69,8 @@ pub struct Sketch {
     /// Positions in `wanted` of the samples that are kept, ascending, with their values.
     held: Vec<u32>,
     values: Vec<Complex<f64>>,
+    /// What the caller wants to travel along.
+    label: String,
 }
 
 impl Sketch {
@@ -90,12 +92,29 @@ impl Sketch {
             coverage: Coverage::default(),
             held: Vec::new(),
             values: Vec::new(),
+            label: String::new(),
         })
     }
 
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Gives the sketch a text that travels with it: a sample rate, the name of a recording.
+    /// Sketches with different labels do not merge.
+    pub fn set_label(&mut self, label: &str) {
+        self.label = label.to_string();
+    }
+
+    /// The label; empty if none was given.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Whether all samples seen are real; `false` before the first.
+    pub fn is_real(&self) -> bool {
+        self.kind.is_some_and(|kind| kind.real)
     }
 
     /// Adds x\[start\], x\[start + 1\], …; of these it reads only what it keeps.
@@ -206,7 +225,13 @@ impl Sketch {
     pub fn merge(&mut self, other: &Sketch) -> Result<(), Error> {
         self.check_plan(other)?;
         self.check_kind(other.kind)?;
+        if !self.label.is_empty() && !other.label.is_empty() && self.label != other.label {
+            return Err(other_sketch("the label", &self.label, &other.label));
+        }
         self.coverage.merge(&other.coverage)?;
+        if self.label.is_empty() {
+            self.label.clone_from(&other.label);
+        }
         self.kind = self.kind.or(other.kind);
         self.keep(&other.held, &other.values);
         Ok(())
@@ -297,7 +322,7 @@ impl Samples for Kept<'_> {
         self.sketch.plan.problem().n
     }
     fn is_real(&self) -> bool {
-        self.sketch.kind.is_some_and(|kind| kind.real)
+        self.sketch.is_real()
     }
     fn resolution(&self) -> f64 {
         self.sketch.kind.map_or(0.0, |kind| kind.resolution)
