@@ -10,6 +10,7 @@ mod dense;
 mod error;
 mod plan;
 mod run;
+mod sketch;
 mod source;
 
 use pyo3::prelude::*;
@@ -20,6 +21,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<plan::Plan>()?;
     m.add_class::<plan::Run>()?;
+    m.add_class::<sketch::Sketch>()?;
     m.add_function(wrap_pyfunction!(plan::synthesize, m)?)?;
     m.add_function(wrap_pyfunction!(dense::dense, m)?)?;
     m.add_function(wrap_pyfunction!(run::after_fork, m)?)?;
