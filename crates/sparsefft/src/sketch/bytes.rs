@@ -140,7 +140,7 @@ impl Sketch {
         }
         let real = self.kind.is_some_and(|kind| kind.real);
         let fits = |w: &Width| self.values.iter().all(|v| w.holds(v.re) && (real || w.holds(v.im)));
-        let at = Width::ALL.iter().position(|w| fits(w)).unwrap_or(Width::ALL.len() - 1);
+        let at = Width::ALL.iter().position(fits).unwrap_or(Width::ALL.len() - 1);
         let width = Width::ALL[at];
         out.push(at as u8);
         out.extend((self.values.len() as u64).to_le_bytes());

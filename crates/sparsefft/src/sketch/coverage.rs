@@ -258,7 +258,7 @@ impl Coverage {
     pub(crate) fn gaps(&self, n: u64) -> Vec<Gap> {
         let mut gaps = Vec::new();
         let mut at = 0;
-        for run in self.runs.iter().cloned().chain([n..n]) {
+        for run in self.runs.iter().cloned().chain(std::iter::once(n..n)) {
             if at < run.start {
                 self.gaps_between(at..run.start, &mut gaps);
             }
