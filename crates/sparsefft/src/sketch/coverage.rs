@@ -343,7 +343,7 @@ mod tests {
             c.add(part(r, 4, 10), n).unwrap();
             c.add(part(40 + r, 4, 5), n).unwrap();
         }
-        assert_eq!((c.runs, c.strided), (vec![0..60], vec![]));
+        assert_eq!(c.parts().collect::<Vec<_>>(), [Part::range(0..60)]);
     }
 
     #[test]
