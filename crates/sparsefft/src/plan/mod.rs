@@ -42,6 +42,8 @@ pub(crate) struct Prepared {
     tables: Mutex<Tables>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
+    /// Their checksum.
+    wanted_sum: OnceLock<u32>,
     /// Workspaces waiting for the next transform.
     pool: Mutex<Vec<Workspace>>,
 }
@@ -188,6 +190,7 @@ impl Plan {
                 recipe,
                 tables: Mutex::default(),
                 wanted: OnceLock::new(),
+                wanted_sum: OnceLock::new(),
                 pool: Mutex::default(),
             }),
         })
@@ -196,8 +199,8 @@ impl Plan {
     /// A plan with a recipe of one's own, for tests of what the planner would not choose.
     #[cfg(test)]
     pub(crate) fn from_recipe(problem: Problem, recipe: Recipe) -> Self {
-        let (tables, wanted, pool) = Default::default();
-        Plan { inner: Arc::new(Prepared { problem, recipe, tables, wanted, pool }) }
+        let (tables, wanted, wanted_sum, pool) = Default::default();
+        Plan { inner: Arc::new(Prepared { problem, recipe, tables, wanted, wanted_sum, pool }) }
     }
 
     /// What was asked.
@@ -369,6 +372,15 @@ impl Plan {
     /// All that a one-pass plan may read, ascending.
     pub(crate) fn wanted(&self) -> &Arc<[u64]> {
         self.inner.wanted.get_or_init(|| self.sample_indices().collect())
+    }
+
+    /// CRC-32 of [`wanted`](Plan::wanted).
+    pub(crate) fn wanted_sum(&self) -> u32 {
+        *self.inner.wanted_sum.get_or_init(|| {
+            let mut sum = crc32fast::Hasher::new();
+            self.wanted().iter().for_each(|t| sum.update(&t.to_le_bytes()));
+            sum.finalize()
+        })
     }
 
     /// The samples that the first pass reads, in reading order, so that an instrument can record

@@ -124,7 +124,7 @@ impl Sketch {
         };
         put(&mut out, tag, value);
         out.extend((self.wanted.len() as u64).to_le_bytes());
-        out.extend(menu_sum(&self.wanted).to_le_bytes());
+        out.extend(self.plan.wanted_sum().to_le_bytes());
         out.extend((self.label.len() as u32).to_le_bytes());
         out.extend(self.label.as_bytes());
         match self.kind {
@@ -193,15 +193,6 @@ fn damaged(why: &str) -> Error {
 
 fn cut_off() -> Error {
     damaged("it is cut off; copy it again")
-}
-
-/// Checksum of a list of indices.
-fn menu_sum(wanted: &[u64]) -> u32 {
-    let mut sum = crc32fast::Hasher::new();
-    for t in wanted {
-        sum.update(&t.to_le_bytes());
-    }
-    sum.finalize()
 }
 
 /// What the bytes of a sketch say.
@@ -289,7 +280,7 @@ impl<'a> Stored<'a> {
     /// The sketch, for a plan of the same problem.
     fn sketch(&self, plan: &Plan) -> Result<Sketch, Error> {
         let mut sketch = Sketch::new(plan)?;
-        let ours = (sketch.wanted.len() as u64, menu_sum(&sketch.wanted));
+        let ours = (sketch.wanted.len() as u64, plan.wanted_sum());
         if ours != (self.wanted, self.menu) {
             let name = |(count, sum): (u64, u32)| format!("{count} samples ({sum:08x})");
             return Err(other_sketch("the menu", name(ours), name((self.wanted, self.menu))));
@@ -301,8 +292,13 @@ impl<'a> Stored<'a> {
             }
             coverage.add(*part, plan.problem().n).map_err(|e| damaged(&e.to_string()))?;
         }
-        let held: Vec<u32> = (0u32..)
-            .zip(sketch.wanted.iter())
+        // A small part of a long signal holds few of the samples wanted.
+        let first = coverage.parts().map(|p| p.start).min().unwrap_or(0);
+        let last = coverage.parts().map(|p| p.last()).max().unwrap_or(0);
+        let lo = sketch.wanted.partition_point(|&t| t < first);
+        let near = sketch.wanted[lo..].iter().take_while(|t| **t <= last);
+        let held: Vec<u32> = (lo as u32..)
+            .zip(near)
             .filter(|(_, t)| coverage.contains(**t))
             .map(|(p, _)| p)
             .collect();
