@@ -200,6 +200,46 @@ impl Object {
         Ok(size)
     }
 
+    /// Fetches `size` bytes at each of these places, in any order, and hands them to `take` with
+    /// the number of the place. Places that lie close together are fetched in one piece.
+    ///
+    /// # Errors
+    /// As [`read`](Object::read).
+    pub fn read_each(
+        &self,
+        places: &[u64],
+        size: u64,
+        take: impl Fn(usize, &[u8]) + Sync,
+    ) -> Result<(), Error> {
+        let mut order: Vec<(u64, usize)> = places.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        // Of each range, one past the last of the places that it holds.
+        let mut ends: Vec<usize> = Vec::new();
+        for (i, &(at, _)) in order.iter().enumerate() {
+            let joins = |last: &Range<u64>| {
+                at <= last.end.saturating_add(self.join) && at + size - last.start <= LONGEST
+            };
+            match (ranges.last_mut().filter(|last| joins(last)), ends.last_mut()) {
+                (Some(last), Some(end)) => {
+                    last.end = last.end.max(at + size);
+                    *end = i + 1;
+                }
+                _ => {
+                    ranges.push(at..at + size);
+                    ends.push(i + 1);
+                }
+            }
+        }
+        self.fetch(&ranges, |i, bytes| {
+            let from = if i == 0 { 0 } else { ends[i - 1] };
+            for &(at, place) in &order[from..ends[i]] {
+                let at = (at - ranges[i].start) as usize;
+                take(place, &bytes[at..at + size as usize]);
+            }
+        })
+    }
+
     /// Fetches ranges, which ascend and do not overlap, several at a time, and hands each to
     /// `take` with its number.
     fn fetch(
@@ -310,32 +350,6 @@ impl<T: Stored> Remote<T> {
     pub fn fetched(&self) -> u64 {
         self.object.fetched()
     }
-
-    /// The byte ranges of these samples, joined, and which samples each holds.
-    fn ranges(&self, order: &[(u64, usize)]) -> (Vec<Range<u64>>, Vec<usize>) {
-        let size = T::SIZE as u64;
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut ends = Vec::new();
-        for (i, &(t, _)) in order.iter().enumerate() {
-            let at = self.offset + t * size;
-            match ranges.last_mut() {
-                Some(last)
-                    if at <= last.end.saturating_add(self.object.join)
-                        && at + size - last.start <= LONGEST =>
-                {
-                    last.end = last.end.max(at + size);
-                }
-                _ => {
-                    if !ranges.is_empty() {
-                        ends.push(i);
-                    }
-                    ranges.push(at..at + size);
-                }
-            }
-        }
-        ends.push(order.len());
-        (ranges, ends)
-    }
 }
 
 impl<T: Stored> Samples for Remote<T> {
@@ -349,20 +363,11 @@ impl<T: Stored> Samples for Remote<T> {
         T::STEP
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        if indices.is_empty() {
-            return Ok(());
-        }
-        let mut order: Vec<(u64, usize)> = indices.iter().copied().zip(0..).collect();
-        order.sort_unstable();
-        let (ranges, ends) = self.ranges(&order);
+        let places: Vec<u64> = indices.iter().map(|t| self.offset + t * T::SIZE as u64).collect();
         let out = Mutex::new(out);
-        self.object.fetch(&ranges, |i, bytes| {
-            let from = if i == 0 { 0 } else { ends[i - 1] };
+        self.object.read_each(&places, T::SIZE as u64, |i, bytes| {
             let mut out = out.lock().unwrap_or_else(|e| e.into_inner());
-            for &(t, place) in &order[from..ends[i]] {
-                let at = (self.offset + t * T::SIZE as u64 - ranges[i].start) as usize;
-                out[place] = T::from_bytes(&bytes[at..at + T::SIZE]).complex();
-            }
+            out[i] = T::from_bytes(bytes).complex();
         })
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {

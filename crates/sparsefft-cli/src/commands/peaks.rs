@@ -24,8 +24,8 @@ use std::path::PathBuf;
 The table shows |X|/n in dB, the phase in radians, and the SNR against the noise in one sample.
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified.")]
 pub struct Args {
-    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input. Several
-    /// files are the parts of one recording, in order
+    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input; http://…
+    /// is read by ranges. Several files are the parts of one recording, in order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -82,7 +82,11 @@ pub fn run(args: &Args) -> Result<Exit> {
             first: recording.skipped,
         };
         let title = format!("{}: {}", file.display(), recording.description);
-        return search(args, &recording, &title, Some(&source), |s| View::new(s, &recording));
+        let exit = search(args, &recording, &title, Some(&source), |s| View::new(s, &recording));
+        if let Some((fetched, size)) = recording.fetched() {
+            note(&format!("fetched {fetched} of {size} bytes"));
+        }
+        return exit;
     }
     let parts = Parts::open(&args.files, &args.input)?;
     search(args, &parts, &parts.description(), None, |s| View::new(s, parts.first()))

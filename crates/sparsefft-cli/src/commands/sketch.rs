@@ -110,6 +110,9 @@ pub fn sketch(args: &SketchArgs) -> Result<Exit> {
         recording.len(),
         bytes.len()
     ));
+    if let Some((fetched, size)) = recording.fetched() {
+        note(&format!("fetched {fetched} of {size} bytes"));
+    }
     if let Some(memory) = peak_memory() {
         detail(&format!("peak memory {memory} bytes"));
     }
