@@ -302,6 +302,12 @@ impl Hash {
         }
     }
 
+    /// The number of bins, and what was measured, to be changed.
+    #[inline(always)] // two addresses
+    pub(crate) fn bins_mut(&mut self) -> (usize, &mut Buffers) {
+        (self.buckets, &mut self.buffers)
+    }
+
     /// The lanes of one bin: of the residual if peeling has begun.
     #[inline]
     pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
@@ -397,12 +403,18 @@ pub(crate) fn reach_at<const FMA: bool>(first: f64, gains: F4<FMA>, buckets: usi
 
 /// The four lanes a·e^{2πi f(d+τ)/n} of one tone.
 #[inline(always)] // inherits the instruction set of its callers
-pub(crate) fn tone(unity: Unity, f: u64, z: Complex<f64>, a: Complex<f64>, d: u64) -> Line {
-    let mut v = if d == 0 { a } else { a * unity.power(f, d) };
-    let mut line = Line::ZERO;
-    for tau in 0..4 {
-        line.set_lane(tau, v);
-        v *= z;
-    }
-    line
+pub(crate) fn tone<const FMA: bool>(
+    unity: Unity,
+    f: u64,
+    z: Complex<f64>,
+    a: Complex<f64>,
+    d: u64,
+) -> Line {
+    let a = if d == 0 { a } else { a * unity.power(f, d) };
+    let square = z * z;
+    let cube = square * z;
+    let re = F4::<FMA>([1.0, z.re, square.re, cube.re]);
+    let im = F4::<FMA>([0.0, z.im, square.im, cube.im]);
+    let (x, y) = (F4::splat(a.re), F4::splat(a.im));
+    Line { re: im.negate_mul_add(y, re * x).0, im: im.mul_add(x, re * y).0 }
 }
