@@ -38,8 +38,6 @@
 
 mod bluestein;
 mod four_step;
-#[cfg(target_arch = "x86_64")]
-mod lanes;
 mod memory;
 mod out_of_core;
 mod real;
@@ -59,11 +57,9 @@ pub use top::top_k;
 
 pub(crate) use memory::try_zeroed;
 #[cfg(feature = "cuda")]
-pub(crate) use {
-    memory::zeroed,
-    roots::{Roots, root},
-    scalar::narrow,
-};
+pub(crate) use {memory::zeroed, roots::Roots};
+#[cfg(any(feature = "cuda", target_arch = "x86_64"))]
+pub(crate) use {roots::root, scalar::narrow};
 
 use crate::spectrum::Norm;
 use crate::{Error, MAX_LEN};

@@ -27,12 +27,12 @@ pub trait Real: FftNum + Float + Default + sealed::Sealed {
     /// Its vectors with AVX2 and FMA.
     #[doc(hidden)]
     #[cfg(target_arch = "x86_64")]
-    type Avx2: super::lanes::Lanes<Real = Self>;
+    type Avx2: crate::cpu::lanes::Lanes<Real = Self>;
 
     /// Its vectors with AVX-512.
     #[doc(hidden)]
     #[cfg(target_arch = "x86_64")]
-    type Avx512: super::lanes::Lanes<Real = Self>;
+    type Avx512: crate::cpu::lanes::Lanes<Real = Self>;
 
     /// RustFFT's kernel for a length.
     #[doc(hidden)]
@@ -71,9 +71,9 @@ macro_rules! real {
             const NAME: &'static str = $name;
 
             #[cfg(target_arch = "x86_64")]
-            type Avx2 = super::lanes::$avx2;
+            type Avx2 = crate::cpu::lanes::$avx2;
             #[cfg(target_arch = "x86_64")]
-            type Avx512 = super::lanes::$avx512;
+            type Avx512 = crate::cpu::lanes::$avx512;
 
             #[inline]
             fn of(value: f64) -> Self {

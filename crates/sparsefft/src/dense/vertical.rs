@@ -19,10 +19,11 @@
 //! on the way out.
 
 use super::four_step::{PAST_CACHE, SLACK, aligned};
-use super::lanes::Lanes;
 use super::roots::{Roots, root};
 use super::scalar::{Real, narrow};
 use super::threads::{Shared, Threads, for_each};
+use crate::cpu::columns::{Apart, Level, Lines, Passes, between, butterfly, get, put, zeros};
+use crate::cpu::lanes::Lanes;
 use num_complex::Complex;
 use rustfft::FftDirection;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_sfence};
@@ -62,84 +63,6 @@ pub(crate) struct Vertical<T: Real> {
     steps: Vec<T>,
     width: Width,
     inverse: bool,
-}
-
-/// Butterflies of a length, first to last.
-struct Passes<T: Real> {
-    len: usize,
-    levels: Vec<Level<T>>,
-    /// The lowest coefficient of each of the last butterflies.
-    order: Vec<u32>,
-    /// What is done between the first level and the last.
-    between: Vec<Run>,
-}
-
-/// Neighbouring blocks that go through a level one after the other.
-struct Run {
-    level: usize,
-    start: usize,
-    blocks: usize,
-}
-
-/// Butterflies over values that are `apart` from each other, in blocks of radix·apart.
-struct Level<T: Real> {
-    radix: usize,
-    apart: usize,
-    /// radix - 1 factors for each place in the block's first part.
-    twiddles: Vec<Complex<T>>,
-}
-
-impl<T: Real> Passes<T> {
-    fn new(len: usize, largest: usize, lines: usize) -> Self {
-        let most = largest.trailing_zeros();
-        let mut bits = len.trailing_zeros();
-        let mut levels = Vec::new();
-        let mut block = len;
-        while bits > 0 {
-            // A rest of one bit makes two butterflies of radix 4 out of 8·2.
-            let take = if bits == most + 1 { most.min(2) } else { most.min(bits) };
-            let (radix, apart) = (1usize << take, block >> take);
-            let factors = |j: usize| (1..radix).map(move |r| (j * r, block));
-            let twiddles = (0..apart)
-                .flat_map(factors)
-                .map(|(jr, block)| narrow(root(jr as u64, block as u64)))
-                .collect();
-            levels.push(Level { radix, apart, twiddles });
-            (block, bits) = (apart, bits - take);
-        }
-        let last = levels.last().map_or(1, |level| level.radix);
-        let order = (0..len / last)
-            .map(|b| {
-                let (mut place, mut k, mut weight) = (b * last, 0, 1);
-                for level in &levels {
-                    k += place / level.apart * weight;
-                    place %= level.apart;
-                    weight *= level.radix;
-                }
-                k as u32
-            })
-            .collect();
-        let mut passes = Passes { len, levels, order, between: Vec::new() };
-        passes.schedule(1, 0, len, lines);
-        passes
-    }
-
-    /// Takes `len` lines from `start` on through the levels from `level` to the last but one.
-    /// Blocks of more than `near` lines are finished one by one.
-    fn schedule(&mut self, level: usize, start: usize, len: usize, near: usize) {
-        if level + 1 >= self.levels.len() {
-            return;
-        }
-        let size = self.levels[level].radix * self.levels[level].apart;
-        if size <= near {
-            self.between.push(Run { level, start, blocks: len / size });
-            return self.schedule(level + 1, start, len, near);
-        }
-        for start in (start..start + len).step_by(size) {
-            self.between.push(Run { level, start, blocks: 1 });
-            self.schedule(level + 1, start, size, near);
-        }
-    }
 }
 
 impl<T: Real> Vertical<T> {
@@ -292,227 +215,6 @@ macro_rules! compiled_for {
 compiled_for!("avx2,fma", Avx2, columns_avx2, rows_avx2);
 compiled_for!("avx512f", Avx512, columns_avx512, rows_avx512);
 
-/// Complex values, one in each lane.
-#[derive(Clone, Copy)]
-struct Z<V> {
-    re: V,
-    im: V,
-}
-
-/// Inlined into functions that are compiled for the vectors' instructions.
-///
-/// # Safety
-/// As for [`Lanes`]; a line is a vector of real parts and one of imaginary parts.
-impl<V: Lanes> Z<V> {
-    #[inline(always)] // two instructions
-    unsafe fn load(line: *const V::Real) -> Self {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { Z { re: V::load(line), im: V::load(line.add(V::COUNT)) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn store(self, line: *mut V::Real) {
-        // SAFETY: see above.
-        unsafe {
-            self.re.store(line);
-            self.im.store(line.add(V::COUNT));
-        }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn stream(self, line: *mut V::Real) {
-        // SAFETY: see above.
-        unsafe {
-            self.re.stream(line);
-            self.im.stream(line.add(V::COUNT));
-        }
-    }
-
-    /// The same value in all lanes.
-    #[inline(always)] // two instructions
-    unsafe fn splat(z: Complex<V::Real>) -> Self {
-        // SAFETY: see above.
-        unsafe { Z { re: V::splat(z.re), im: V::splat(z.im) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Z { re: self.re.add(b.re), im: self.im.add(b.im) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn sub(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Z { re: self.re.sub(b.re), im: self.im.sub(b.im) } }
-    }
-
-    /// self - i·b.
-    #[inline(always)] // two instructions
-    unsafe fn sub_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Z { re: self.re.add(b.im), im: self.im.sub(b.re) } }
-    }
-
-    /// self + i·b.
-    #[inline(always)] // two instructions
-    unsafe fn add_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Z { re: self.re.sub(b.im), im: self.im.add(b.re) } }
-    }
-
-    #[inline(always)] // four instructions
-    unsafe fn mul(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe {
-            Z {
-                re: self.re.mul_sub(b.re, self.im.mul(b.im)),
-                im: self.re.mul_add(b.im, self.im.mul(b.re)),
-            }
-        }
-    }
-
-    /// Real and imaginary parts exchanged if asked.
-    #[inline(always)] // moves at most
-    fn exchanged(self, yes: bool) -> Self {
-        if yes { Z { re: self.im, im: self.re } } else { self }
-    }
-}
-
-/// The transform of R values, in natural order.
-///
-/// # Safety
-/// As for [`Lanes`].
-#[inline(always)] // inlined into its pass
-unsafe fn butterfly<V: Lanes, const R: usize>(x: [Z<V>; R]) -> [Z<V>; R] {
-    let mut y = x;
-    // SAFETY: the caller's promise.
-    unsafe {
-        match R {
-            2 => {
-                (y[0], y[1]) = (x[0].add(x[1]), x[0].sub(x[1]));
-            }
-            4 => {
-                let [a, b, c, d] = four([x[0], x[1], x[2], x[3]]);
-                (y[0], y[1], y[2], y[3]) = (a, b, c, d);
-            }
-            _ => {
-                let half = V::splat(<V::Real as Real>::of(std::f64::consts::FRAC_1_SQRT_2));
-                let (a, b) = (x[1].sub(x[5]), x[3].sub(x[7]));
-                // Times e^{-iπ/4} and e^{-3iπ/4}.
-                let a = Z { re: a.re.add(a.im).mul(half), im: a.im.sub(a.re).mul(half) };
-                let b = Z { re: b.im.sub(b.re).mul(half), im: b.re.add(b.im).mul(half) };
-                let (c, d) = (x[0].sub(x[4]), x[2].sub(x[6]));
-                let even = four([x[0].add(x[4]), x[1].add(x[5]), x[2].add(x[6]), x[3].add(x[7])]);
-                // The second factor above lacks the sign of its imaginary part, which the sums
-                // and differences here supply.
-                let (e, f) = (c.sub_turned(d), c.add_turned(d));
-                let g = Z { re: a.re.add(b.re), im: a.im.sub(b.im) };
-                let h = Z { re: a.re.sub(b.re), im: a.im.add(b.im) };
-                for (i, even) in even.into_iter().enumerate() {
-                    y[2 * i] = even;
-                }
-                (y[1], y[5]) = (e.add(g), e.sub(g));
-                (y[3], y[7]) = (f.sub_turned(h), f.add_turned(h));
-            }
-        }
-    }
-    y
-}
-
-/// # Safety
-/// As for [`Lanes`].
-#[inline(always)] // inlined into its pass
-unsafe fn four<V: Lanes>(x: [Z<V>; 4]) -> [Z<V>; 4] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (a, b) = (x[0].add(x[2]), x[0].sub(x[2]));
-        let (c, d) = (x[1].add(x[3]), x[1].sub(x[3]));
-        [a.add(c), b.sub_turned(d), a.sub(c), b.add_turned(d)]
-    }
-}
-
-/// Butterfly j of a block: multiplied by its factors and stored at `line`, `apart` lines apart.
-///
-/// # Safety
-/// As for [`Lanes`]; the lines lie inside the tile and the twiddles belong to the level.
-#[inline(always)] // inlined into its pass
-unsafe fn put<V: Lanes, const R: usize>(
-    x: [Z<V>; R],
-    twiddles: *const Complex<V::Real>,
-    line: *mut V::Real,
-    apart: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let y = butterfly(x);
-        y[0].store(line);
-        for (r, y) in y.into_iter().enumerate().skip(1) {
-            let w = Z::splat(*twiddles.add(r - 1));
-            y.mul(w).store(line.add(2 * V::COUNT * apart * r));
-        }
-    }
-}
-
-/// One level over the block at `lines`.
-///
-/// # Safety
-/// As for [`Lanes`]; the block lies inside the tile.
-#[inline(always)] // compiled for the vectors' instructions
-unsafe fn block<V: Lanes>(level: &Level<V::Real>, lines: *mut V::Real) {
-    #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn of<V: Lanes, const R: usize>(level: &Level<V::Real>, lines: *mut V::Real) {
-        for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
-            // SAFETY: the block has R·apart lines, and there are factors for `apart` butterflies.
-            unsafe {
-                let line = lines.add(2 * V::COUNT * j);
-                let mut x = zeros::<V, R>();
-                for (m, x) in x.iter_mut().enumerate() {
-                    *x = Z::load(line.add(2 * V::COUNT * level.apart * m));
-                }
-                put(x, w.as_ptr(), line, level.apart);
-            }
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        match level.radix {
-            2 => of::<V, 2>(level, lines),
-            4 => of::<V, 4>(level, lines),
-            _ => of::<V, 8>(level, lines),
-        }
-    }
-}
-
-/// The levels between the first and the last, in the plan's order.
-///
-/// # Safety
-/// As for [`Lanes`]; the tile holds the passes' length in lines.
-#[inline(always)] // compiled for the vectors' instructions
-unsafe fn between<V: Lanes>(passes: &Passes<V::Real>, tile: *mut V::Real) {
-    for run in &passes.between {
-        let level = &passes.levels[run.level];
-        let size = level.radix * level.apart;
-        for i in 0..run.blocks {
-            // SAFETY: the blocks lie inside the tile.
-            unsafe { block::<V>(level, tile.add(2 * V::COUNT * (run.start + i * size))) };
-        }
-    }
-}
-
-/// No values: what an array of vectors holds before it is filled.
-///
-/// # Safety
-/// As for [`Lanes`].
-#[inline(always)] // removed by the compiler
-unsafe fn zeros<V: Lanes, const R: usize>() -> [Z<V>; R] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let zero = V::splat(V::Real::default());
-        [Z { re: zero, im: zero }; R]
-    }
-}
-
 /// Pass 1 for these groups of columns.
 ///
 /// # Safety
@@ -546,10 +248,10 @@ unsafe fn columns<V: Lanes>(
                 4 => gather::<V, 4>(first, from, n2, ahead, tile, plan.inverse),
                 _ => gather::<V, 8>(first, from, n2, ahead, tile, plan.inverse),
             }
-            between::<V>(&plan.columns, tile);
+            between::<Apart<V>>(&plan.columns, tile);
             let to = middle.add(line * n1 * group);
             let (order, fine) = (&plan.columns.order, plan.fine);
-            match plan.columns.levels[plan.columns.levels.len() - 1].radix {
+            match plan.columns.last() {
                 2 => turn_out::<V, 2>(order, tile, factors, fine, to, past_cache),
                 4 => turn_out::<V, 4>(order, tile, factors, fine, to, past_cache),
                 _ => turn_out::<V, 8>(order, tile, factors, fine, to, past_cache),
@@ -577,8 +279,8 @@ impl<T: Real> Vertical<T> {
             let base = narrow(self.roots.get(t2 as u64 * k1 as u64) * scale);
             // SAFETY: the table of steps has as many lines; the rest is the caller's promise.
             unsafe {
-                let step = Z::<V>::load(self.steps.as_ptr().add(line * i));
-                step.mul(Z::splat(base)).store(out.add(line * i));
+                let step = Apart::<V>::load(self.steps.as_ptr().add(line * i));
+                step.mul(Apart::<V>::splat(base)).store(out.add(line * i));
             }
         }
     }
@@ -601,11 +303,11 @@ unsafe fn gather<V: Lanes, const R: usize>(
     for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut x = zeros::<V, R>();
+            let mut x = zeros::<Apart<V>, R>();
             for (m, x) in x.iter_mut().enumerate() {
                 let row: *const V::Real = from.add((j + m * level.apart) * stride).cast();
                 let (re, im) = V::split(V::load(row), V::load(row.add(V::COUNT)));
-                *x = Z { re, im }.exchanged(exchange);
+                *x = Apart { re, im }.exchanged(exchange);
                 if ahead > 0 {
                     let next = row.add(2 * ahead);
                     _mm_prefetch::<_MM_HINT_T1>(next.cast());
@@ -641,15 +343,12 @@ unsafe fn turn_out<V: Lanes, const R: usize>(
         let coarse = factors.add(line * fine);
         for (b, &k1) in order.iter().enumerate() {
             let k1 = k1 as usize;
-            let mut x = zeros::<V, R>();
-            for (m, x) in x.iter_mut().enumerate() {
-                *x = Z::load(tile.add(line * (R * b + m)));
-            }
+            let x = get::<Apart<V>, R>(tile.add(line * R * b), 1);
             let y = butterfly(x);
-            let f = Z::load(factors.add(line * (k1 % fine)));
+            let f = Apart::<V>::load(factors.add(line * (k1 % fine)));
             for (r, y) in y.into_iter().enumerate() {
                 let k1 = k1 + r * apart;
-                let c = Z::load(coarse.add(line * (k1 / fine)));
+                let c = Apart::<V>::load(coarse.add(line * (k1 / fine)));
                 let y = y.mul(c.mul(f));
                 let to = to.add(line * k1);
                 if past_cache { y.stream(to) } else { y.store(to) }
@@ -687,10 +386,10 @@ unsafe fn rows<V: Lanes>(
                 4 => turn_over::<V, 4>(first, from, n1, ahead, squares, tile),
                 _ => turn_over::<V, 8>(first, from, n1, ahead, squares, tile),
             }
-            between::<V>(&plan.rows, tile);
+            between::<Apart<V>>(&plan.rows, tile);
             let to = output.add(V::COUNT * group);
             let (order, exchange) = (&plan.rows.order, plan.inverse);
-            match plan.rows.levels[plan.rows.levels.len() - 1].radix {
+            match plan.rows.last() {
                 2 => scatter::<V, 2>(order, tile, to, n1, exchange, past_cache),
                 4 => scatter::<V, 4>(order, tile, to, n1, exchange, past_cache),
                 _ => scatter::<V, 8>(order, tile, to, n1, exchange, past_cache),
@@ -733,10 +432,7 @@ unsafe fn turn_over<V: Lanes, const R: usize>(
                 }
             }
             for i in 0..V::COUNT {
-                let mut x = zeros::<V, R>();
-                for (m, x) in x.iter_mut().enumerate() {
-                    *x = Z::load(squares.add(line * (V::COUNT * m + i)));
-                }
+                let x = get::<Apart<V>, R>(squares.add(line * i), V::COUNT);
                 let w = level.twiddles.as_ptr().add((R - 1) * (j + i));
                 put(x, w, tile.add(line * (j + i)), level.apart);
             }
@@ -761,10 +457,7 @@ unsafe fn scatter<V: Lanes, const R: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         for (b, &k2) in order.iter().enumerate() {
-            let mut x = zeros::<V, R>();
-            for (m, x) in x.iter_mut().enumerate() {
-                *x = Z::load(tile.add(line * (R * b + m)));
-            }
+            let x = get::<Apart<V>, R>(tile.add(line * R * b), 1);
             for (r, y) in butterfly(x).into_iter().enumerate() {
                 let y = y.exchanged(exchange);
                 let (a, b) = V::join(y.re, y.im);

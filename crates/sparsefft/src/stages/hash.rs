@@ -214,9 +214,6 @@ impl Hash {
         let size = self.buckets;
         let at = self.measured.len();
         self.measured.resize(at + size, Line::ZERO);
-        let mut scratch = run.workspace.take(self.fft.scratch_len());
-        self.fft.process(lines, &mut self.buffers.measured[at..], &mut scratch);
-        run.workspace.give(scratch);
         self.offsets.push(d);
         self.residual.clear();
         self.energy.clear();
@@ -226,7 +223,9 @@ impl Hash {
         for line in measured[..at].chunks_exact(size) {
             add_energies(line, energy);
         }
-        let total = finish(&mut measured[at..], factor, energy);
+        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        let total = self.fft.measure(lines, &mut measured[at..], &mut scratch, factor, energy);
+        run.workspace.give(scratch);
         run.clock.lap(Stage::BucketFft);
         total.is_finite()
     }
@@ -345,25 +344,6 @@ impl Hash {
             add_energies(line, energy);
         }
     }
-}
-
-dispatch! {
-    /// Scales the lines, adds their energies, and returns the sum of what was added.
-    fn finish(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 = finish_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
-    let mut total = 0.0;
-    let factor = F4::splat(factor);
-    for (line, e) in lines.iter_mut().zip(energy) {
-        let (re, im) = (F4::<FMA>(line.re) * factor, F4(line.im) * factor);
-        (line.re, line.im) = (re.0, im.0);
-        let more = re.mul_add(re, im * im).sum();
-        *e += more;
-        total += more;
-    }
-    total
 }
 
 dispatch! {

@@ -1,10 +1,10 @@
 //! Vectors whose lanes hold one value each of as many independent transforms.
 //!
-//! [`Lanes`] is what the vertical transform ([`vertical`](super::vertical)) needs of a processor:
+//! [`Lanes`] is what transforms of many columns ([`columns`](super::columns)) need of a processor:
 //! arithmetic, complex numbers taken apart and put together, and a square turned over. AVX2+FMA
 //! and AVX-512 have it here, in both precisions.
 
-use super::scalar::Real;
+use crate::dense::Real;
 use std::arch::x86_64::*;
 
 /// A vector of [`COUNT`](Lanes::COUNT) values.
@@ -30,6 +30,8 @@ pub trait Lanes: Copy {
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
     /// self·b - c.
     unsafe fn mul_sub(self, b: Self, c: Self) -> Self;
+    /// The sum of all lanes.
+    unsafe fn sum(self) -> Self::Real;
     /// Real and imaginary parts of the complex values that lie in `a`, then `b`.
     unsafe fn split(a: Self, b: Self) -> (Self, Self);
     /// The reverse of [`split`](Lanes::split).
@@ -95,6 +97,20 @@ macro_rules! lanes {
             unsafe fn mul_sub(self, b: Self, c: Self) -> Self {
                 // SAFETY: see above.
                 $name(unsafe { $fmsub(self.0, b.0, c.0) })
+            }
+            #[inline(always)] // a few instructions
+            unsafe fn sum(self) -> $real {
+                let mut lanes: [$real; $count] = [0.0; $count];
+                // SAFETY: see above.
+                unsafe { self.store(lanes.as_mut_ptr()) };
+                let mut half = $count / 2;
+                while half > 0 {
+                    for i in 0..half {
+                        lanes[i] += lanes[i + half];
+                    }
+                    half /= 2;
+                }
+                lanes[0]
             }
             #[inline(always)] // two or four instructions
             unsafe fn split(a: Self, b: Self) -> (Self, Self) {
