@@ -12,7 +12,6 @@
 use super::lanes::Lanes;
 use crate::Complex;
 use crate::dense::{Real, narrow, root};
-use std::arch::x86_64::*;
 
 /// A line of complex values in registers.
 ///
@@ -379,93 +378,5 @@ impl<V: Lanes> Lines for Apart<V> {
     unsafe fn energy(self) -> V::Real {
         // SAFETY: see above.
         unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
-    }
-}
-
-/// Lines of four f64 columns in one AVX-512 vector: the real parts below, the imaginary above.
-#[derive(Clone, Copy)]
-pub(crate) struct Whole(__m512d);
-
-/// Both halves exchanged.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn halves(v: __m512d) -> __m512d {
-    _mm512_shuffle_f64x2::<0b01_00_11_10>(v, v)
-}
-
-/// The sign of -i·z after [`halves`]: + below, - above.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn turned() -> __m512d {
-    _mm512_setr_pd(1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0)
-}
-
-impl Lines for Whole {
-    type Real = f64;
-    const REALS: usize = 8;
-
-    #[inline(always)] // one instruction
-    unsafe fn load(line: *const f64) -> Self {
-        // SAFETY: the caller's promise, here and below.
-        Whole(unsafe { _mm512_loadu_pd(line) })
-    }
-
-    #[inline(always)] // one instruction
-    unsafe fn store(self, line: *mut f64) {
-        // SAFETY: see above.
-        unsafe { _mm512_storeu_pd(line, self.0) }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn splat(z: Complex<f64>) -> Self {
-        // SAFETY: see above.
-        unsafe { Whole(_mm512_mask_mov_pd(_mm512_set1_pd(z.re), 0xf0, _mm512_set1_pd(z.im))) }
-    }
-
-    #[inline(always)] // one instruction
-    unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: see above.
-        Whole(unsafe { _mm512_add_pd(self.0, b.0) })
-    }
-
-    #[inline(always)] // one instruction
-    unsafe fn sub(self, b: Self) -> Self {
-        // SAFETY: see above.
-        Whole(unsafe { _mm512_sub_pd(self.0, b.0) })
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn sub_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        Whole(unsafe { _mm512_fmadd_pd(halves(b.0), turned(), self.0) })
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn add_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        Whole(unsafe { _mm512_fnmadd_pd(halves(b.0), turned(), self.0) })
-    }
-
-    #[inline(always)] // one instruction
-    unsafe fn scale(self, c: f64) -> Self {
-        // SAFETY: see above.
-        Whole(unsafe { _mm512_mul_pd(self.0, _mm512_set1_pd(c)) })
-    }
-
-    #[inline(always)] // five instructions
-    unsafe fn times(self, w: *const Complex<f64>) -> Self {
-        // SAFETY: see above.
-        unsafe {
-            let (c, s) = (_mm512_set1_pd((*w).re), _mm512_set1_pd((*w).im));
-            let other = _mm512_mul_pd(halves(self.0), s);
-            // Below re·c - im·s, above im·c + re·s.
-            Whole(_mm512_fmsub_pd(self.0, c, _mm512_mul_pd(other, turned())))
-        }
-    }
-
-    #[inline(always)] // a few instructions
-    unsafe fn energy(self) -> f64 {
-        // SAFETY: see above.
-        unsafe { _mm512_reduce_add_pd(_mm512_mul_pd(self.0, self.0)) }
     }
 }

@@ -414,7 +414,6 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 /// Powers of two in whole lines.
 #[cfg(target_arch = "x86_64")]
 mod columns {
-    use crate::cpu::columns::Whole;
     use crate::cpu::columns::{Apart, Lines, Passes, between, block, butterfly, get};
     use crate::cpu::lanes::F64x4;
     use crate::samples::Line;
@@ -426,21 +425,26 @@ mod columns {
     #[derive(Debug, Clone, PartialEq)]
     pub(super) struct Plan {
         passes: Passes<f64>,
-        wide: bool,
+        /// Whether butterflies of eight lines fit the registers.
+        many: bool,
     }
 
     impl Plan {
         /// `None` if this is no power of two, or the processor has no such vectors.
         pub(super) fn new(size: usize) -> Option<Self> {
-            let wide = is_x86_feature_detected!("avx512f");
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             let fits = size.is_power_of_two() && size >= 16;
-            Self::with_width(size, wide).filter(|_| fits && (wide || avx2))
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            (fits && avx2).then(|| Self::with_registers(size, Self::many_registers()))
         }
 
-        pub(super) fn with_width(size: usize, wide: bool) -> Option<Self> {
-            let radix = if wide { 8 } else { 4 };
-            (size >= 16).then(|| Plan { passes: Passes::new(size, radix, NEAR), wide })
+        /// Whether the processor has 32 registers of this width.
+        pub(super) fn many_registers() -> bool {
+            is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+        }
+
+        pub(super) fn with_registers(size: usize, many: bool) -> Self {
+            let radix = if many { 8 } else { 4 };
+            Plan { passes: Passes::new(size, radix, NEAR), many }
         }
 
         /// See [`measure`](super::BucketFft::measure); without energies, nothing is added.
@@ -458,8 +462,8 @@ mod columns {
             // SAFETY: the buffers have a line for every bucket, and the plan was made for this
             // processor.
             unsafe {
-                if self.wide {
-                    run_avx512(&self.passes, input, out, scratch, factor, energy)
+                if self.many {
+                    run_avx512vl(&self.passes, input, out, scratch, factor, energy)
                 } else {
                     run_avx2(&self.passes, input, out, scratch, factor, energy)
                 }
@@ -467,8 +471,8 @@ mod columns {
         }
     }
 
-    #[target_feature(enable = "avx512f")]
-    unsafe fn run_avx512(
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn run_avx512vl(
         passes: &Passes<f64>,
         input: &[Line],
         out: &mut [Line],
@@ -477,7 +481,7 @@ mod columns {
         energy: &mut [f64],
     ) -> f64 {
         // SAFETY: the caller's promise.
-        unsafe { run::<Whole>(passes, input, out, scratch, factor, energy) }
+        unsafe { run::<Apart<F64x4>>(passes, input, out, scratch, factor, energy) }
     }
 
     #[target_feature(enable = "avx2,fma")]
@@ -585,13 +589,12 @@ mod tests {
         }
     }
 
-    /// The vectors that this processor has beside the widest, and sizes whose blocks are finished
-    /// one by one.
+    /// The kinds that this processor has, and sizes whose blocks are finished one by one.
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn columns_of_every_width_equal_the_stockham_passes() {
+    fn columns_of_every_kind_equal_the_stockham_passes() {
         let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let widths = [(false, avx2), (true, is_x86_feature_detected!("avx512f"))];
+        let kinds = [(false, avx2), (true, avx2 && columns::Plan::many_registers())];
         for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
             let x: Vec<Line> = (0..size)
                 .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })
@@ -601,8 +604,8 @@ mod tests {
             passes.process(&x, &mut expected, &mut vec![Line::ZERO; passes.scratch_len()]);
             let mut sums = vec![0.0; size];
             let sum = finish(&mut expected, 0.5, &mut sums);
-            for (wide, _) in widths.into_iter().filter(|(_, has)| *has) {
-                let plan = columns::Plan::with_width(size, wide).unwrap();
+            for (many, _) in kinds.into_iter().filter(|(_, has)| *has) {
+                let plan = columns::Plan::with_registers(size, many);
                 let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
                 let mut energy = vec![0.0; size];
                 let total = plan.run(&x, &mut out, &mut scratch, 0.5, &mut energy);
