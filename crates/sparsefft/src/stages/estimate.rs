@@ -205,7 +205,7 @@ fn correlate_body<const FMA: bool>(
         for (j, &d) in offsets.iter().enumerate() {
             let base = base(unity, c.f, d);
             eq.bases.push(base);
-            let line = tone(unity, c.f, c.z, base, 0);
+            let line = tone::<FMA>(unity, c.f, c.z, base, 0);
             if comb {
                 sum += inner(&line, &lines[i * offsets.len() + j]);
             } else {
