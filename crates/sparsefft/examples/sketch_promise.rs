@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! cargo run --release --example sketch_promise -- [--trials N] [--seed S] [--n N] [--k K]
+//!                                                 [--spectrum NAME]
 //! ```
 //! One line per kind of signal: the samples and bytes of its sketch, how many answers were
 //! certified, how many need a second pass, and how many were certified and wrong. Exits with 1 if
-//! any was wrong.
+//! any was wrong. Spectra: random (default), harmonics, progression, clusters, pairs (that share a
+//! comb bin), range (of 60 dB).
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -26,12 +28,14 @@ fn main() -> ExitCode {
         "{:>16} {:>5} {:>10} {:>8} {:>9} {:>10} {:>12} {:>6} {:>8}",
         "n", "k", "noise", "samples", "bytes", "certified", "second pass", "wrong", "decode"
     );
+    let at = args.iter().position(|a| a == "--spectrum");
+    let spectrum = at.and_then(|i| args.get(i + 1)).map_or("random", |s| s.as_str());
     let mut right = true;
     let lengths = [1 << 16, 1 << 22, 1 << 40, 4_194_301, 3u64.pow(14)];
     for n in lengths.into_iter().filter(|n| option("--n", *n).is_none_or(|m| m == *n)) {
         for k in [5u64, 50, 500].into_iter().filter(|k| option("--k", *k).is_none_or(|m| m == *k)) {
             for noise in ["exact", "unknown", "20 dB", "hint 20 dB", "10 dB"] {
-                right &= line(n, k, noise, trials, seed);
+                right &= line(n, k, noise, spectrum, trials, seed);
             }
         }
     }
@@ -39,13 +43,20 @@ fn main() -> ExitCode {
 }
 
 /// Runs one kind of signal and prints its line.
-fn line(n: u64, k: u64, noise: &str, trials: u64, seed: u64) -> bool {
+fn line(n: u64, k: u64, noise: &str, spectrum: &str, trials: u64, seed: u64) -> bool {
     let (mut certified, mut second, mut wrong) = (0, 0, 0);
     let (mut samples, mut bytes) = (0, 0);
     let mut time = std::time::Duration::ZERO;
     for trial in 0..trials {
         let mut rng = Rng::new(seed * 1_000_003 + trial);
-        let tones = generate::random(&mut rng, n, k);
+        let tones = match spectrum {
+            "harmonics" => generate::harmonics(&mut rng, n, k),
+            "progression" => generate::progression(&mut rng, n, k),
+            "clusters" => generate::clusters(&mut rng, n, k / 5, 5),
+            "pairs" => generate::colliding_pairs(&mut rng, n, k / 2),
+            "range" => generate::dynamic_range(&mut rng, n, k, 1e3),
+            _ => generate::random(&mut rng, n, k),
+        };
         let mut signal = Signal::new(n, tones);
         let db = match noise {
             "20 dB" | "hint 20 dB" => Some(20.0),

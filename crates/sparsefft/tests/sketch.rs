@@ -406,6 +406,8 @@ fn what_one_pass_cannot_do_is_refused() {
     ));
     let ordinary = Plan::new(Problem::new(1 << 20).sparsity(5)).unwrap();
     assert!(matches!(ordinary.sketch(), Err(Error::Unsupported { algorithm: "sketch", .. })));
+    let huge = Plan::new(Problem::new(1 << 45).sparsity(1 << 24).one_pass()).unwrap();
+    assert!(huge.sketch().unwrap_err().to_string().contains("smaller k"));
     // Short signals are kept whole.
     let plan = plan(100, 3);
     assert_eq!(plan.sketch().unwrap().capacity(), 100);

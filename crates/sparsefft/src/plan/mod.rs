@@ -369,6 +369,11 @@ impl Plan {
         Sketch::new(self)
     }
 
+    /// All that may be read, if one pass must suffice.
+    pub(crate) fn menu(&self) -> Option<&Menu> {
+        self.inner.menu()
+    }
+
     /// All that a one-pass plan may read, ascending.
     pub(crate) fn wanted(&self) -> &Arc<[u64]> {
         self.inner.wanted.get_or_init(|| self.sample_indices().collect())

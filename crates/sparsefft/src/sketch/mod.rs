@@ -28,6 +28,9 @@ use crate::{Complex, Error};
 use coverage::Coverage;
 use std::sync::Arc;
 
+/// Most samples that a sketch keeps: 2 GiB of indices, and as many values.
+const MOST: u64 = 1 << 28;
+
 /// What the engine asks of a source beside its samples: all parts must agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kind {
@@ -77,12 +80,22 @@ impl Sketch {
     /// An empty sketch for a plan of [`Problem::one_pass`](crate::Problem::one_pass).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the plan may need more than one pass.
+    /// [`Error::Unsupported`] if the plan may need more than one pass, or would keep more than
+    /// 2^28 samples.
     pub fn new(plan: &Plan) -> Result<Self, Error> {
         if !plan.problem().one_pass {
             return Err(Error::Unsupported {
                 algorithm: "sketch",
                 reason: "the plan may read any sample; plan with Problem::one_pass".to_string(),
+            });
+        }
+        let samples = plan.menu().map_or(plan.problem().n, |menu| menu.samples);
+        if samples > MOST {
+            return Err(Error::Unsupported {
+                algorithm: "sketch",
+                reason: format!(
+                    "it would keep {samples} samples, more than {MOST}; use a smaller k"
+                ),
             });
         }
         Ok(Sketch {
