@@ -20,7 +20,6 @@ use crate::stages::window::{self, BETAS};
 
 /// Signal-to-noise ratio of the weakest coefficient where nothing is said: 6 dB.
 const USUAL_SNR: f64 = 4.0;
-
 /// What stands for the ratio where there is no noise: a dynamic range of 140 dB.
 const CLEAN: f64 = 1e14;
 /// Window hashes that attempts share.
@@ -74,8 +73,10 @@ impl Menu {
             First::Comb { bins } => (bins, bins as u64, (bins as u64 / 16).max(1)),
             First::Window { buckets } => (buckets, 1, 1),
         };
-        // The gain of a window half way between two buckets is 0.45.
-        let quiet = (100.0 / snr) as u64;
+        // As many buckets as the engine asks for against noise, and no more than it may have.
+        let quiet = ((100.0 / snr) as u64).min(4 * size as u64);
+        // Half way between two buckets the gain of a window is 0.45, its power 0.2.
+        let gamma = |buckets: usize| 0.2 * buckets as f64 * snr;
         let buckets = (k / 2).max(quiet).clamp(32, 1 << 20).next_power_of_two() as usize;
         let silent = matches!(problem.noise, Noise::Exact | Noise::Unknown);
         let spare = matches!(first, First::Comb { .. }) && silent;
@@ -86,7 +87,7 @@ impl Menu {
             spare: spare.then_some(SPARE),
             rounds: ROUNDS,
             buckets,
-            window: Rungs::new(0.2 * buckets as f64 * snr, n, near),
+            window: Rungs::new(gamma(buckets), n, near),
             verify: verify_buckets(k).max((quiet as usize).next_power_of_two()),
             samples: 0,
         };
