@@ -57,11 +57,14 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
 #[inline(always)] // must inherit the instruction set of its caller
 fn subtract<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient, reach: &Reach) {
     let (size, buffers) = hash.bins_mut();
-    for (lines, &d) in buffers.residual.chunks_exact_mut(size).zip(&buffers.offsets) {
+    let mut rest = &mut buffers.residual[..];
+    for &d in &buffers.offsets {
         let line = tone::<FMA>(unity, c.f, c.z, c.a, d);
+        let (lines, after) = rest.split_at_mut(size);
         for i in 0..reach.count {
             subtract_line::<FMA>(&mut lines[reach.bins[i] as usize], &line, reach.gains[i]);
         }
+        rest = after;
     }
 }
 
