@@ -91,9 +91,10 @@ fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result
 
 /// What a one-pass transform keeps.
 fn one_pass(f: &mut fmt::Formatter<'_>, recipe: &Recipe, menu: &Menu) -> fmt::Result {
-    let finest = match menu.finest {
-        First::Comb { bins } => format!("a comb of {bins} bins"),
-        First::Window { buckets } => format!("a window of {buckets} buckets"),
+    // As measured over random frequencies; docs/distributed.md has the table.
+    let (finest, chance) = match menu.finest {
+        First::Comb { bins } => (format!("a comb of {bins} bins"), 1000),
+        First::Window { buckets } => (format!("a window of {buckets} buckets"), 20),
     };
     let samples = menu.samples;
     writeln!(
@@ -111,7 +112,7 @@ fn one_pass(f: &mut fmt::Formatter<'_>, recipe: &Recipe, menu: &Menu) -> fmt::Re
     writeln!(
         f,
         "  sketch: at most {} samples, {} bytes as complex f32 or {} as f64; a second pass for \
-         fewer than 1 in 1000 signals with random frequencies, certain if more than k stand out",
+         fewer than 1 in {chance} signals with random frequencies, certain if more than k stand out",
         Share(samples, recipe.n),
         8 * samples,
         16 * samples
