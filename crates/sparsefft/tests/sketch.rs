@@ -198,7 +198,8 @@ fn nothing_outside_the_menu_is_read() {
                     let sure = certificate.verdict == Verdict::Certified;
                     if sure && s.sparse && truth.len() as u64 <= k {
                         let found: Vec<u64> = spectrum.peaks().iter().map(|p| p.index).collect();
-                        assert!(found.iter().all(|f| truth.contains(f)), "{certificate}");
+                        let what = format!("n = {n}, k = {k}, {noise:?}: {found:?} of {truth:?}");
+                        assert!(found.iter().all(|f| truth.contains(f)), "{what}: {certificate}");
                     } else if !certificate.is_certified() {
                         assert!(certificate.reason.is_some());
                     }

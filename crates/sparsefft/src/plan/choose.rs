@@ -143,11 +143,6 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     };
     let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
     let menu = problem.one_pass.then(|| Menu::new(problem, first));
-    let ladder = match &menu {
-        // The lines that are certain to be needed are those of the menu.
-        Some(menu) if ladder.len() > 1 => menu.first.offsets.clone(),
-        _ => ladder,
-    };
     let peeling = Peeling { first, ladder, verify, sigmas, menu };
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
 }

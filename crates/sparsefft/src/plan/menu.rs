@@ -83,10 +83,7 @@ impl Menu {
         let mut menu = Menu {
             attempts: 1 + u32::from(finer.is_some()),
             finest,
-            first: match first {
-                First::Comb { .. } => Rungs::new(size as f64 * snr, n, unit),
-                First::Window { .. } => Rungs::new(gamma(size), n, unit),
-            },
+            first: Rungs::new(size as f64 * snr, n, unit),
             spare: spare.then_some(SPARE),
             rounds: ROUNDS,
             buckets,

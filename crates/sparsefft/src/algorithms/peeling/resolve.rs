@@ -129,11 +129,7 @@ impl Engine<'_, '_> {
             let roomy = self.known.len() as u64 / 16;
             let buckets =
                 wanted.max(quiet).max(roomy).clamp(32, 1 << 26).next_power_of_two() as usize;
-            let buckets = menu.map_or(buckets, |menu| {
-                // All that may be read has been kept: the more of it, the better.
-                let reads = window::length(BETAS[BETAS.len() - 1], menu.buckets) as u64;
-                if 8 * reads <= self.n { menu.buckets } else { buckets.min(menu.buckets) }
-            });
+            let buckets = menu.map_or(buckets, |menu| buckets.min(menu.buckets));
             let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
             let beta = if self.noisy {
                 window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())
