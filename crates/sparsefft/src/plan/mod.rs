@@ -9,6 +9,7 @@ pub use recipe::{
     CombRecipe, Estimate, First, FlatKind, Menu, Method, Peeling, Recipe, Rungs, VoteRecipe,
 };
 
+pub use choose::recommended_length;
 pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
 
 use crate::algorithms::tones::window::Window as ToneWindow;

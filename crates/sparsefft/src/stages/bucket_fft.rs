@@ -223,9 +223,9 @@ dispatch! {
 fn pass_body<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     match pass.radix {
         4 => radix4_pass::<FMA>(pass, x, y),
-        2 => radix_pass::<FMA, 2>(pass, x, y, butterfly2),
-        3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3),
-        _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5),
+        2 => radix_pass::<FMA, 2>(pass, x, y),
+        3 => radix_pass::<FMA, 3>(pass, x, y),
+        _ => radix_pass::<FMA, 5>(pass, x, y),
     }
 }
 
@@ -269,12 +269,7 @@ fn radix4_pass<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn radix_pass<const FMA: bool, const R: usize>(
-    pass: &Pass,
-    x: &[Line],
-    y: &mut [Line],
-    butterfly: impl Fn([V<FMA>; R]) -> [V<FMA>; R],
-) {
+fn radix_pass<const FMA: bool, const R: usize>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     let s = pass.stride;
     let (whole, _) = x.split_at(R * pass.groups * s);
     let mut parts = [whole; R];
@@ -289,7 +284,7 @@ fn radix_pass<const FMA: bool, const R: usize>(
             for (v, part) in v.iter_mut().zip(&parts) {
                 *v = load(&part[p]);
             }
-            let v = butterfly(v);
+            let v = butterfly::<FMA, R>(v);
             store(&mut out[0], v[0]);
             for k in 1..R {
                 store(&mut out[k], times(v[k], w[k - 1]));
@@ -307,7 +302,7 @@ fn radix_pass<const FMA: bool, const R: usize>(
             for (v, from) in v.iter_mut().zip(&from) {
                 *v = load(&from[q]);
             }
-            let v = butterfly(v);
+            let v = butterfly::<FMA, R>(v);
             store(&mut out[q], v[0]);
             for k in 1..R {
                 store(&mut out[q + k * s], times(v[k], w[k - 1]));
@@ -366,6 +361,18 @@ fn sub_rotated<const FMA: bool>(a: V<FMA>, b: V<FMA>) -> V<FMA> {
 fn axpy<const FMA: bool>(a: V<FMA>, c: f64, b: V<FMA>) -> V<FMA> {
     let c = F4::splat(c);
     V { re: c.mul_add(b.re, a.re), im: c.mul_add(b.im, a.im) }
+}
+
+/// The butterfly of a radix; a function handed over would not inherit the instruction set.
+#[inline(always)] // inlined into its pass
+fn butterfly<const FMA: bool, const R: usize>(v: [V<FMA>; R]) -> [V<FMA>; R] {
+    let mut y = v;
+    match R {
+        2 => y.copy_from_slice(&butterfly2([v[0], v[1]])),
+        3 => y.copy_from_slice(&butterfly3([v[0], v[1], v[2]])),
+        _ => y.copy_from_slice(&butterfly5([v[0], v[1], v[2], v[3], v[4]])),
+    }
+    y
 }
 
 #[inline(always)] // inlined into its pass

@@ -325,6 +325,11 @@ impl Hash {
         self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
     }
 
+    /// Whether what is known has been taken out of all bins.
+    pub(crate) fn is_peeled(&self) -> bool {
+        !self.residual.is_empty()
+    }
+
     /// Starts peeling: the residual becomes the measured bins.
     pub(crate) fn begin_peeling(&mut self) {
         let Buffers { measured, residual, .. } = &mut self.buffers;
