@@ -73,6 +73,23 @@ pub fn available() -> Result<u32, Error> {
     Ok(count as u32)
 }
 
+/// The number of the GPU that memory belongs to.
+///
+/// # Errors
+/// [`Error::Device`] without a GPU, [`Error::Source`] if the driver does not know the address.
+pub fn owner_of(pointer: u64) -> Result<u32, Error> {
+    available()?;
+    let mut ordinal = -1i32;
+    let attribute = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    // SAFETY: the attribute is an int; the driver looks the address up and does not follow it.
+    let found =
+        unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
+    match u32::try_from(ordinal) {
+        Ok(ordinal) if found == sys::CUresult::CUDA_SUCCESS => Ok(ordinal),
+        _ => Err(Error::Source(format!("{pointer:#x} is no address in the memory of a GPU"))),
+    }
+}
+
 impl Device {
     /// The GPU with this number, from 0.
     ///
@@ -112,6 +129,39 @@ impl Device {
     /// The stream on which everything runs.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.shared.stream
+    }
+
+    /// The GPU's number, from 0.
+    pub fn ordinal(&self) -> u32 {
+        self.shared.context.ordinal() as u32
+    }
+
+    /// The stream as the driver knows it, for other libraries.
+    pub fn stream_handle(&self) -> u64 {
+        self.shared.stream.cu_stream() as u64
+    }
+
+    /// Lets all later work wait for what has been enqueued on another stream: a handle of the
+    /// driver, 1 for the default stream, or 2 for the default stream of the calling thread.
+    ///
+    /// # Safety
+    /// The handle must be one of these, of this GPU.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the driver fails.
+    pub unsafe fn wait_for(&self, stream: u64) -> Result<(), Error> {
+        use cudarc::driver::result::{event, stream::wait_event};
+        self.shared.context.bind_to_thread().map_err(failed)?;
+        let done = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
+        let none = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: a live event; the caller vouches for the stream. Destroying an event that is
+        // still waited for is allowed.
+        unsafe {
+            let waited = event::record(done, stream as sys::CUstream)
+                .and_then(|()| wait_event(self.shared.stream.cu_stream(), done, none));
+            let freed = event::destroy(done);
+            waited.and(freed).map_err(failed)
+        }
     }
 
     /// Waits for all work that has been enqueued.
