@@ -1,8 +1,8 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [accuracy]`: VARIANTS is a folder of
-//! kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; without words, `check` and `time`
-//! run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [accuracy] [case:27:1000:0.1[:4096]]…`:
+//! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
+//! log2 n, k, the noise and the bins; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
@@ -448,10 +448,34 @@ fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// One problem, with the kernels of the library and with all variants.
+fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failure> {
+    let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
+    let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
+    let sigma: f64 = part(3).parse()?;
+    let bins = part(4).parse().ok();
+    let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+    let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, 3)?;
+    println!("{words}");
+    let problem = problem(1 << log_n, k, noise);
+    let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
+    row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
+    for (name, image, shape) in variants {
+        let plan = CudaPlan::tuned(device, problem.clone(), Some((image.clone(), *shape)), bins)?;
+        row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
+        if name.contains("profile") {
+            stages(&plan, data.signal())?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
-    let both = !["check", "time", "tables", "accuracy"].into_iter().any(has);
+    let cases = || words.iter().filter(|w| w.starts_with("case:"));
+    let both =
+        !["check", "time", "tables", "accuracy"].into_iter().any(has) && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
@@ -472,6 +496,9 @@ fn main() -> Result<(), Failure> {
     }
     if has("accuracy") {
         accuracy(&device, &mut failures)?;
+    }
+    for words in cases() {
+        case(&device, words, &found)?;
     }
     println!("all took {:.1} s", begin.elapsed().as_secs_f64());
     if failures > 0 {
