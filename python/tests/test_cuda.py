@@ -53,17 +53,18 @@ class Driver:
 
 
 class Bare:
-    """A copy of an array in an allocation of the driver, with the strides of the original."""
+    """A copy of an array in an allocation of the driver, in C order."""
 
     def __init__(self, array, version=3, **more):
-        self.driver = driver()
+        self.at, self.driver = None, driver()
         size = array.size * array.itemsize
         self.at = self.driver.allocate(max(size, 1))
-        # Memory in C order; an array that is not shows its strides.
         packed = np.ascontiguousarray(array)
         self.driver(
             "cuMemcpyHtoD_v2", self.at, packed.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(size)
         )
+        # Such a copy may still be under way when the call returns.
+        self.driver("cuCtxSynchronize")
         self.__cuda_array_interface__ = {
             "shape": array.shape,
             "typestr": array.dtype.str,
@@ -73,7 +74,8 @@ class Bare:
         }
 
     def __del__(self):
-        self.driver.cuda.cuMemFree_v2(self.at)
+        if self.at:
+            self.driver.cuda.cuMemFree_v2(self.at)
 
 
 _DRIVER = None
@@ -91,7 +93,7 @@ def cupy_array(array):
 
 def torch_array(array):
     torch = pytest.importorskip("torch")
-    return torch.from_numpy(np.ascontiguousarray(array)).cuda()
+    return torch.tensor(array).cuda()
 
 
 @pytest.fixture(params=[Bare, cupy_array, torch_array], ids=["interface", "cupy", "torch"])

@@ -5,6 +5,7 @@ import pytest
 from conftest import tones
 
 import sparsefft
+import sparsefft.dense
 
 N = 1 << 12
 

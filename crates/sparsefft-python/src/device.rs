@@ -21,15 +21,25 @@ static DEVICES: Mutex<Vec<(usize, Device)>> = Mutex::new(Vec::new());
 /// DLPack's number of CUDA memory, and of CUDA managed memory.
 const CUDA: [i32; 2] = [2, 13];
 
+/// Why no GPU can be used, or nothing if one can.
+pub fn unusable() -> Option<String> {
+    let devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    if devices.iter().any(|(fork, _)| *fork != forks()) {
+        return Some(
+            "a forked child cannot use the GPU that its parent opened; start processes with the \
+             method 'spawn', or open the GPU in the child alone"
+                .into(),
+        );
+    }
+    sparsefft::cuda::available().err().map(|e| e.to_string())
+}
+
 /// The GPU with this number, opened once.
 pub fn open(ordinal: u32) -> PyResult<Device> {
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    if devices.iter().any(|(fork, _)| *fork != forks()) {
-        return Err(PyRuntimeError::new_err(
-            "a forked child cannot use the GPU that its parent opened; start processes with the \
-             method 'spawn', or open the GPU in the child alone",
-        ));
+    if let Some(why) = unusable() {
+        return Err(PyRuntimeError::new_err(why));
     }
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, device)) = devices.iter().find(|(_, d)| d.ordinal() == ordinal) {
         return Ok(device.clone());
     }
@@ -148,7 +158,7 @@ impl DeviceArray {
         let strides = if t.strides.is_null() {
             packed(&shape, bytes)
         } else {
-            list(t.strides).iter().map(|s| s * bytes).collect()
+            list(t.strides).iter().map(|s| s.wrapping_mul(bytes)).collect()
         };
         let pointer = (t.data as u64).wrapping_add(t.byte_offset);
         let owner = capsule.into_any().unbind();
@@ -221,8 +231,9 @@ impl DeviceArray {
         }
         let reach = |s: &i64, n: &usize| s.wrapping_mul(*n as i64 - 1);
         let ends = self.strides.iter().zip(&self.shape).map(|(s, n)| reach(s, n));
-        let (low, high) = ends.fold((0i64, 0i64), |(l, h), r| (l + r.min(0), h + r.max(0)));
-        for end in [low, high + bytes - 1] {
+        let (low, high) = ends
+            .fold((0i64, 0i64), |(l, h), r| (l.wrapping_add(r.min(0)), h.wrapping_add(r.max(0))));
+        for end in [low, high.wrapping_add(bytes - 1)] {
             let at = self.pointer.wrapping_add_signed(end);
             let on = owner(at)?;
             if on != self.device.ordinal() {
@@ -257,7 +268,7 @@ impl DeviceArray {
             return Err(PyValueError::new_err(format!("x has no axis {axis}")));
         };
         let bytes = self.format.bytes() as i64;
-        if n > 1 && stride != bytes {
+        if n > 1 && stride != bytes && !self.shape.contains(&0) {
             return Err(PyValueError::new_err(format!(
                 "x: samples along axis {axis} lie {stride} bytes apart; on a GPU they must lie side \
                  by side ({bytes} bytes): make a copy, with cupy.ascontiguousarray(x) or \

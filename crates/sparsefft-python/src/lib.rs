@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn no_cuda() -> Option<String> {
     #[cfg(feature = "cuda")]
-    return sparsefft::cuda::available().err().map(|e| e.to_string());
+    return device::unusable();
     #[cfg(not(feature = "cuda"))]
     Some("this build of sparsefft has no sparse CUDA backend".into())
 }
