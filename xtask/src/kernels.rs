@@ -43,7 +43,15 @@ fn units() -> Vec<Unit> {
         architecture,
         options: Vec::new(),
     };
+    let vote = Unit {
+        name: "vote.ptx".into(),
+        source: "vote.cu",
+        headers: &[],
+        architecture: ARCHITECTURE,
+        options: Vec::new(),
+    };
     vec![
+        vote,
         dense("dense_f64.ptx", &[]),
         dense("dense_f32.ptx", &["-DSINGLE"]),
         sparse("sparse_70.ptx", ARCHITECTURE),

@@ -24,6 +24,7 @@ mod dense;
 mod level;
 mod signal;
 mod sparse;
+mod vote;
 
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
@@ -47,6 +48,7 @@ struct Shared {
     f32: OnceLock<Result<Arc<Kernels>, Error>>,
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
     sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
+    vote: OnceLock<Result<Arc<vote::VoteKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -113,8 +115,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let (f32, f64, sparse) = Default::default();
-        let shared = Shared { context, stream, f32, f64, sparse };
+        let (f32, f64, sparse, vote) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse, vote };
         Ok(Device { shared: Arc::new(shared) })
     }
 

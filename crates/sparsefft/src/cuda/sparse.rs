@@ -6,6 +6,7 @@
 //! says which and why. The promise is the same either way.
 
 use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, Status};
+use super::vote::{Pool, Voting};
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
 use crate::problem::{Problem, Taper};
@@ -178,6 +179,8 @@ pub struct CudaPlan {
     /// The planned bins, then four times as many, and so on.
     levels: Mutex<Vec<Option<Ready>>>,
     workspace: Mutex<Workspace>,
+    /// Buffers of the voting algorithms.
+    votes: Pool,
 }
 
 impl std::fmt::Debug for CudaPlan {
@@ -232,6 +235,7 @@ impl CudaPlan {
             bins,
             levels: Mutex::default(),
             workspace: Mutex::default(),
+            votes: Pool::default(),
         };
         plan.ready(&mut lock(&plan.levels), 0)?;
         Ok(plan)
@@ -428,16 +432,19 @@ impl CudaPlan {
                         Status::Left(why) => why,
                         _ => "more bins are needed than the device is given",
                     };
-                    return self.on_cpu(signal, why);
+                    return self.otherwise(signal, why);
                 }
             }
         }
-        self.on_cpu(signal, "nothing came back")
+        self.otherwise(signal, "nothing came back")
     }
 
-    fn on_cpu(&self, signal: &Signal<'_>, why: &'static str) -> Result<Spectrum, Error> {
+    /// Everything that the kernels of `sparse.cuh` do not do: votes on the device, and the rest on
+    /// the CPU with samples from there.
+    fn otherwise(&self, signal: &Signal<'_>, why: &'static str) -> Result<Spectrum, Error> {
         let mut workspace = lock(&self.workspace);
-        self.plan.transform_at(signal, &mut workspace, Place::GpuSamples(why))
+        let voting = Voting::new(signal, self.plan.recipe().seed, &self.votes);
+        self.plan.transform_by(signal, &mut workspace, Place::GpuSamples(why), Some(&voting))
     }
 
     /// Enqueues one transform of the planned bins without waiting for it, for timing: what
