@@ -99,7 +99,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             for unit in units() {
-                unit.write(&folder, &folder.join(&unit.name))?;
+                if !unit.current(&folder)? {
+                    unit.write(&folder, &folder.join(&unit.name))?;
+                }
             }
             Ok(true)
         }
@@ -113,11 +115,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         ["--check"] => {
             let mut current = true;
             for unit in units() {
-                let path = folder.join(&unit.name);
-                let bytes = fs::read(&path).unwrap_or_default();
-                let stamp = unit.stamp(&folder)?.into_bytes();
-                let good =
-                    if unit.binary() { bytes.ends_with(&stamp) } else { bytes.starts_with(&stamp) };
+                let good = unit.current(&folder)?;
                 println!("{} {}", if good { "current" } else { "STALE  " }, unit.name);
                 current &= good;
             }
@@ -147,6 +145,13 @@ impl Unit {
         self.options.iter().for_each(|o| add(o));
         add(self.architecture);
         Ok(format!("// made by `cargo xtask kernels` from {} {hash:016x}", self.source))
+    }
+
+    /// Whether the file was made from the present sources.
+    fn current(&self, folder: &Path) -> Result<bool, String> {
+        let bytes = fs::read(folder.join(&self.name)).unwrap_or_default();
+        let stamp = self.stamp(folder)?.into_bytes();
+        Ok(if self.binary() { bytes.ends_with(&stamp) } else { bytes.starts_with(&stamp) })
     }
 
     fn write(&self, folder: &Path, path: &Path) -> Result<(), String> {

@@ -396,6 +396,8 @@ pub(crate) trait Hashes {
     fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error>;
     /// How many buckets of that hash hold more than this.
     fn unexplained(&mut self, threshold: f64) -> Result<u64, Error>;
+    /// What an answer, the same, has at these instants.
+    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error>;
 }
 
 /// Someone who keeps hashes elsewhere than in the CPU's memory.
@@ -606,7 +608,9 @@ impl State<'_> {
 
     /// Corrects the model by medians of what is left, and drops what falls to the noise.
     fn peel(&mut self) -> Result<(), Error> {
-        self.noise = self.measure()?;
+        if self.hashes.model().is_empty() {
+            self.noise = self.measure()?;
+        }
         for sweep in 0..SWEEPS {
             if self.hashes.model().is_empty() {
                 return Ok(());
@@ -856,6 +860,14 @@ impl Hashes for Here<'_> {
         // The witness has taken the place of the first hash.
         self.occupied(threshold)
     }
+
+    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error> {
+        let n = self.n as f64;
+        let value = |t: u64| -> Complex<f64> {
+            peaks.iter().map(|p| p.value * self.unity.power(p.index, t)).sum::<Complex<f64>>() / n
+        };
+        Ok(instants.iter().map(|&t| value(t)).collect())
+    }
 }
 
 /// Rank of the energy that noise is measured by among `count`, and what to divide it by to get the
@@ -901,7 +913,6 @@ fn certify(
 ) -> Result<Outcome, Error> {
     let problem = &run.plan.problem;
     let (n, seed, b) = (problem.n, run.plan.recipe.seed, recipe.buckets as usize);
-    let unity = Unity::new(n);
 
     // The witness: what one more hash holds beside the answer.
     let measured = hashes.witness(&peaks)?;
@@ -919,13 +930,13 @@ fn certify(
     run.signal.read(&instants, &mut samples)?;
     run.samples_read += INSTANT_COUNT as u64;
     let (mut total, mut left) = (0.0, 0.0);
-    for (&t, &x) in instants.iter().zip(&samples) {
+    let model = hashes.at(&instants, &peaks)?;
+    for ((&t, &x), model) in instants.iter().zip(&samples).zip(model) {
         if !(x.re.is_finite() && x.im.is_finite()) {
             return Err(dense::non_finite(t, x));
         }
-        let model: Complex<f64> = peaks.iter().map(|p| p.value * unity.power(p.index, t)).sum();
         total += x.norm_sqr();
-        left += (x - model / n as f64).norm_sqr();
+        left += (x - model).norm_sqr();
     }
     let residual_energy = if total > 0.0 { left / total } else { 0.0 };
     let sigma_squared = (measured / window.energy).min(left / INSTANT_COUNT as f64);

@@ -118,8 +118,8 @@ struct Ready {
 }
 
 /// Page-locked memory that results are copied to.
-struct Landing {
-    at: *mut u64,
+pub(super) struct Landing {
+    pub(super) at: *mut u64,
     words: usize,
 }
 
@@ -127,11 +127,11 @@ struct Landing {
 unsafe impl Send for Landing {}
 
 impl Landing {
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         Landing { at: std::ptr::null_mut(), words: 0 }
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         if self.words * 8 < bytes {
             self.free();
             // SAFETY: freed by `free`.

@@ -5,6 +5,7 @@
 //! comes back is the list of elected frequencies, their medians, and a few numbers per step.
 
 use super::signal::Signal;
+use super::sparse::Landing;
 use super::{Buffer, CudaFft, Device, failed};
 use crate::algorithms::vote::{
     Ask, Hashes, Keeper, MAX_LOOPS, NOISE_SAMPLE, Streams, largest, noise_rank,
@@ -16,9 +17,13 @@ use crate::stages::flat_hash::{Permutation, blame};
 use crate::stages::flat_window::Flat;
 use crate::stages::number::mul_mod;
 use crate::{Complex, Error, Samples};
-use cudarc::driver::{CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result,
+};
 use cudarc::nvrtc::Ptx;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+type Z = Complex<f64>;
 
 /// Hashes and the witness.
 const ROWS: usize = MAX_LOOPS + 1;
@@ -49,7 +54,7 @@ struct Found {
     bad: u32,
     pad: u32,
     loudest: u64,
-    noise: f64,
+    noise: [f64; 2],
     above: u32,
     elected: u32,
     reach: [u32; ROWS + 1],
@@ -111,6 +116,7 @@ pub(super) struct VoteKernels {
     subtract: CudaFunction,
     noise: CudaFunction,
     witness: CudaFunction,
+    instants: CudaFunction,
 }
 
 impl Device {
@@ -134,6 +140,7 @@ impl Device {
                 subtract: find("subtract")?,
                 noise: find("noise")?,
                 witness: find("witness")?,
+                instants: find("instants")?,
             }))
         };
         self.shared.vote.get_or_init(load).clone()
@@ -160,6 +167,8 @@ struct Room {
     /// Lists of frequencies and of values.
     fs: CudaSlice<u64>,
     values: Buffer<f64>,
+    /// Page-locked memory for what comes back.
+    landing: Landing,
 }
 
 impl Room {
@@ -193,6 +202,7 @@ impl Room {
             comb_fft,
             fs: device.alloc_parts(1 << 14)?,
             values: device.alloc(1 << 14)?,
+            landing: Landing::empty(),
         };
         // The host's tables may go now.
         device.synchronize()?;
@@ -328,6 +338,7 @@ impl Keeper for Voting<'_> {
             tones: Vec::new(),
             placed: false,
             residues: false,
+            ahead: [None; 2],
         };
         there.measure()?;
         Ok(Some(Box::new(there)))
@@ -347,6 +358,8 @@ struct There<'a> {
     placed: bool,
     /// Whether the combs' residues have been chosen.
     residues: bool,
+    /// Noise that was measured ahead, from the median and from the quartile.
+    ahead: [Option<f64>; 2],
 }
 
 impl There<'_> {
@@ -444,14 +457,57 @@ impl There<'_> {
         stream.memset_zeros(&mut part).map_err(failed)
     }
 
-    /// The numbers of the last stage, once it has ended.
-    fn found(&mut self) -> Result<Found, Error> {
-        let (device, stream) = (self.device, self.device.stream().clone());
-        let mut bytes = [0u8; size_of::<Found>()];
-        stream.memcpy_dtoh(&self.room()?.found, &mut bytes).map_err(failed)?;
+    /// The numbers of the last stage, once it has ended, and so many of the first frequencies and
+    /// values on the device: one copy each, one wait.
+    fn fetch(&mut self, fs: usize, values: usize) -> Result<(Found, Vec<u64>, Vec<Z>), Error> {
+        let device = self.device;
+        let stream = device.stream().cu_stream();
+        let room = self.room()?;
+        let (fs, values) = (fs.min(room.fs.len()), values.min(room.values.len()));
+        let bytes = [size_of::<Found>().next_multiple_of(16), 16 * values, 8 * fs];
+        device.shared.context.bind_to_thread().map_err(failed)?;
+        room.landing.reserve(bytes.iter().sum())?;
+        let from = [
+            room.found.device_ptr(device.stream()).0,
+            room.values.parts.device_ptr(device.stream()).0,
+            room.fs.device_ptr(device.stream()).0,
+        ];
+        let sizes = [size_of::<Found>(), 16 * values, 8 * fs];
+        let mut to = room.landing.at.cast::<u8>();
+        let mut places = [std::ptr::null::<u8>(); 3];
+        for i in 0..3 {
+            places[i] = to;
+            if sizes[i] > 0 {
+                // SAFETY: the landing place has room for all, each on the device for its own.
+                unsafe {
+                    let part = std::slice::from_raw_parts_mut(to, sizes[i]);
+                    result::memcpy_dtoh_async(part, from[i], stream).map_err(failed)?;
+                }
+            }
+            // SAFETY: inside the landing place, or at its end.
+            to = unsafe { to.add(bytes[i]) };
+        }
         device.synchronize()?;
-        // SAFETY: any bits are numbers.
-        Ok(unsafe { bytes.as_ptr().cast::<Found>().read_unaligned() })
+        // SAFETY: the copies have ended; any bits are numbers.
+        unsafe {
+            let found = places[0].cast::<Found>().read();
+            let list = std::slice::from_raw_parts(places[2].cast::<u64>(), fs).to_vec();
+            Ok((found, list, std::slice::from_raw_parts(places[1].cast::<Z>(), values).to_vec()))
+        }
+    }
+
+    fn found(&mut self) -> Result<Found, Error> {
+        Ok(self.fetch(0, 0)?.0)
+    }
+
+    /// Enqueues a measurement of the noise.
+    fn enqueue_noise(&self, occupied: bool) -> Result<(), Error> {
+        let each = (self.vote.buckets as usize).min(NOISE_SAMPLE);
+        let (rank, divisor) = noise_rank(2 * each, occupied);
+        let (each, rank, which) = (each as u32, rank as u32, u32::from(occupied));
+        self.run(&self.kernels.noise, launch((1, 1), 1024), |args| {
+            args.arg(&each).arg(&rank).arg(&divisor).arg(&which);
+        })
     }
 
     /// Energies of what is left in the rows from..to.
@@ -481,6 +537,7 @@ impl There<'_> {
     /// Puts frequencies on the device.
     fn send(&mut self, fs: &[u64]) -> Result<(), Error> {
         let (device, stream) = (self.device, self.device.stream().clone());
+        self.placed = false;
         let room = self.room()?;
         room.reserve(device, fs.len())?;
         if !fs.is_empty() {
@@ -509,22 +566,6 @@ impl There<'_> {
         })
     }
 
-    /// The first values on the device.
-    fn fetch_values(&mut self, count: usize) -> Result<Vec<Complex<f64>>, Error> {
-        let (device, stream) = (self.device, self.device.stream().clone());
-        let mut values = vec![Complex::ZERO; count];
-        if count == 0 {
-            return Ok(values);
-        }
-        // SAFETY: complex values are pairs of their parts, without padding.
-        let parts =
-            unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<f64>(), 2 * count) };
-        let room = self.room()?;
-        stream.memcpy_dtoh(&room.values.parts.slice(..2 * count), parts).map_err(failed)?;
-        device.synchronize()?;
-        Ok(values)
-    }
-
     /// Subtracts the first values on the device, times a sign, at the first frequencies, in the rows
     /// from..to.
     fn subtract(&self, from: u32, to: u32, count: u32, sign: f64) -> Result<(), Error> {
@@ -550,13 +591,11 @@ impl There<'_> {
 
 impl Hashes for There<'_> {
     fn noise(&mut self, occupied: bool) -> Result<f64, Error> {
-        let each = (self.vote.buckets as usize).min(NOISE_SAMPLE);
-        let (rank, divisor) = noise_rank(2 * each, occupied);
-        let (each, rank) = (each as u32, rank as u32);
-        self.run(&self.kernels.noise, launch((1, 1), 1024), |args| {
-            args.arg(&each).arg(&rank).arg(&divisor);
-        })?;
-        Ok(self.found()?.noise)
+        if let Some(noise) = self.ahead[usize::from(occupied)] {
+            return Ok(noise);
+        }
+        self.enqueue_noise(occupied)?;
+        Ok(self.found()?.noise[usize::from(occupied)])
     }
 
     fn occupied(&mut self, threshold: f64) -> Result<u64, Error> {
@@ -590,40 +629,41 @@ impl Hashes for There<'_> {
         let recipe = &self.recipe;
         let (locate_loops, votes) = (recipe.locate_loops, recipe.votes);
         let confirmations = recipe.confirmations;
-        let elected = loop {
+        // The noise is asked for next.
+        self.enqueue_noise(true)?;
+        // Parts of a bucket's frequencies, so that few buckets keep the device busy.
+        let parts = (self.vote.n / buckets / 1024).clamp(1, 32) as u32;
+        let mut guess = 2 * ask.keep + 64;
+        loop {
             let Some(room) = self.room.as_ref() else { return Ok(Vec::new()) };
             let (fs, capacity) = (&room.fs, room.fs.len() as u32);
             for proposer in 0..ask.proposers as u32 {
-                self.run(&self.kernels.elect, launch((1056, 1), 256), |args| {
+                self.run(&self.kernels.elect, launch((2112, 1), 256), |args| {
                     args.arg(&proposer).arg(&loops).arg(&locate_loops).arg(&votes);
-                    args.arg(&confirmations).arg(fs).arg(&capacity);
+                    args.arg(&confirmations).arg(&parts).arg(fs).arg(&capacity);
                 })?;
             }
-            let elected = self.found()?.elected;
-            if elected <= capacity {
-                break elected as usize;
+            let (found, mut fs, _) = self.fetch(guess, 0)?;
+            let elected = found.elected as usize;
+            if elected <= fs.len() {
+                self.ahead[1] = Some(found.noise[1]);
+                fs.truncate(elected);
+                return Ok(fs);
             }
             // Once more with room for all. What is elected counts from zero again.
             let (device, stream) = (self.device, self.device.stream().clone());
             let room = self.room()?;
-            room.reserve(device, elected as usize)?;
+            room.reserve(device, elected)?;
+            guess = elected;
             let at = std::mem::offset_of!(Found, elected);
             stream.memset_zeros(&mut room.found.slice_mut(at..at + 4)).map_err(failed)?;
-        };
-        let mut fs = vec![0; elected];
-        if elected > 0 {
-            let (device, stream) = (self.device, self.device.stream().clone());
-            stream.memcpy_dtoh(&self.room()?.fs.slice(..elected), &mut fs).map_err(failed)?;
-            device.synchronize()?;
         }
-        Ok(fs)
     }
 
     fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error> {
         self.send(candidates)?;
-        self.placed = false;
         self.medians(candidates.len() as u32)?;
-        let values = self.fetch_values(candidates.len())?;
+        let values = self.fetch(0, candidates.len())?.2;
         let mut tones: Vec<_> = candidates.iter().copied().zip(values).collect();
         tones.retain(|(_, a)| a.norm_sqr() > least);
         largest(&mut tones, most, |t| *t);
@@ -642,7 +682,9 @@ impl Hashes for There<'_> {
         let count = self.tones.len();
         self.medians(count as u32)?;
         self.subtract(0, self.loops(), count as u32, 1.0)?;
-        let changes = self.fetch_values(count)?;
+        self.enqueue_noise(false)?;
+        let (found, _, changes) = self.fetch(0, count)?;
+        self.ahead = [Some(found.noise[0]), None];
         let mut largest = 0.0f64;
         for (tone, change) in self.tones.iter_mut().zip(&changes) {
             tone.1 += change;
@@ -655,7 +697,7 @@ impl Hashes for There<'_> {
         let (keep, drop): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.tones).into_iter().partition(|t| t.1.norm_sqr() > least);
         self.tones = keep;
-        if drop.is_empty() { Ok(()) } else { self.add(&drop, -1.0) }
+        self.add(&drop, -1.0)
     }
 
     fn model(&self) -> Vec<(u64, Complex<f64>)> {
@@ -673,7 +715,6 @@ impl Hashes for There<'_> {
         let fs: Vec<u64> = peaks.iter().map(|p| p.index).collect();
         let values: Vec<_> = peaks.iter().map(|p| p.value / n).collect();
         let row = self.loops();
-        self.placed = false;
         self.send(&fs)?;
         if !values.is_empty() {
             self.send_values(&values)?;
@@ -686,11 +727,26 @@ impl Hashes for There<'_> {
         self.run(&self.kernels.witness, launch((1, 1), 1), |args| {
             args.arg(&row).arg(&divisor);
         })?;
-        Ok(self.found()?.noise)
+        Ok(self.found()?.noise[0])
     }
 
     fn unexplained(&mut self, threshold: f64) -> Result<u64, Error> {
         self.above(self.loops(), threshold)
+    }
+
+    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Z>, Error> {
+        // The witness has left the answer on the device.
+        let (count, more) = (peaks.len(), instants.len());
+        let (device, stream) = (self.device, self.device.stream().clone());
+        let mut times = device.alloc_parts::<u64>(more)?;
+        stream.memcpy_htod(instants, &mut times).map_err(failed)?;
+        let out = device.alloc::<f64>(more)?;
+        let Some(room) = self.room.as_ref() else { return Ok(Vec::new()) };
+        let (fs, values, count) = (&room.fs, &room.values.parts, count as u32);
+        self.run(&self.kernels.instants, launch((more as u32, 1), 256), |args| {
+            args.arg(&times).arg(fs).arg(values).arg(&count).arg(&out.parts);
+        })?;
+        out.download()
     }
 }
 
@@ -702,10 +758,8 @@ impl There<'_> {
         }
         let (fs, values): (Vec<u64>, Vec<_>) = tones.iter().copied().unzip();
         self.send(&fs)?;
-        self.placed = false;
         self.send_values(&values)?;
-        self.subtract(0, self.loops(), fs.len() as u32, sign)?;
-        // The host's copies may go now.
-        self.device.synchronize()
+        self.ahead = [None; 2];
+        self.subtract(0, self.loops(), fs.len() as u32, sign)
     }
 }

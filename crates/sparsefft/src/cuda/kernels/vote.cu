@@ -41,10 +41,11 @@ struct Found {
     // Of the whole attempt: bits of the largest part of any bucket; rows with sums not finite.
     u64 largest;
     u32 bad, pad;
-    // Of one stage: bits of the largest energy, a noise energy, buckets above a threshold, elected
+    // Of one stage: bits of the largest energy, noise from the median and from
+    // the quartile, buckets above a threshold, elected
     // frequencies; energies that reach and exceed the threshold of their row, and those kept.
     u64 loudest;
-    double noise;
+    double noise[2];
     u32 above, elected;
     u32 reach[ROWS + 1], exceed[ROWS + 1], listed[ROWS + 1];
 };
@@ -305,43 +306,50 @@ DEV u32 bucket_of(const Vote& a, u32 h, u64 f) {
     double place = (double)product(a, a.voter[h].sigma, f) * a.scale;
     return (u32)(i64)rint(place) & (a.buckets - 1);
 }
+// The first place of a bucket: ⌊m·n/2B⌋ + 1 for m = 2b - 1 ≥ -1, plus n so that it is positive.
 DEV u64 edge(const Vote& a, i64 m) {
-    // ⌊m·n/2B⌋ + 1 for m ≥ -1, plus n so that it is positive.
     i64 n = (i64)a.n, b = 2 * (i64)a.buckets;
     i64 whole = n / b * m, rest = n % b * m;
     i64 floor = rest >= 0 ? rest / b : -((-rest + b - 1) / b);
     return (u64)(whole + floor + 1 + n);
 }
 
-// votes: the frequencies of the kept buckets of hash `proposer`, one per thread.
+// votes: the frequencies of the kept buckets of hash `proposer`; a block takes a bucket at a time,
+// or a part of one.
 extern "C" __global__ void vote_elect(const __grid_constant__ Vote a, u32 proposer, u32 loops,
-                                      u32 locate_loops, u32 votes, u32 confirmations, u64* out,
-                                      u32 room) {
-    const u32 most = (u32)(a.n / a.buckets) + 1;
+                                      u32 locate_loops, u32 votes, u32 confirmations, u32 parts,
+                                      u64* out, u32 room) {
     const bool comb = a.teeth && a.found->listed[a.rows];
-    const u64 all = (u64)a.found->listed[proposer] * most;
+    const u32 teeth_mask = a.teeth & (a.teeth - 1) ? 0 : a.teeth - 1;
+    const u32 all = a.found->listed[proposer] * parts;
     const u32* list = a.list + begin_of(a, proposer);
-    for (u64 item = rank_of(); item < all; item += size_of_grid()) {
-        u32 slot = (u32)(item / most), j = (u32)(item % most);
-        i64 bucket = list[slot];
-        u64 lo = edge(a, 2 * bucket - 1);
-        if (lo + j >= edge(a, 2 * bucket + 1)) continue;
-        u64 place = (lo + j) % a.n;
-        u64 f = product(a, a.voter[proposer].inverse, place);
-        if (comb && !marked(map_of(a, a.rows), (u32)(f % a.teeth))) continue;
-        u32 count = 0;
-        bool earlier = false;
-        for (u32 h = 0; h < locate_loops; h++) {
-            bool yes = h == proposer || marked(map_of(a, h), bucket_of(a, h, f));
-            count += yes;
-            earlier |= yes && h < proposer;
+    const u32* residues = map_of(a, a.rows);
+    const u64 n = a.n, inverse = a.voter[proposer].inverse;
+    for (u32 item = blockIdx.x; item < all; item += gridDim.x) {
+        const i64 bucket = list[item / parts];
+        const u64 lo = edge(a, 2 * bucket - 1), end = edge(a, 2 * bucket + 1);
+        for (u64 p = lo + item % parts * blockDim.x + threadIdx.x; p < end; p += parts * blockDim.x) {
+            u64 place = p >= 2 * n ? p - 2 * n : p >= n ? p - n : p;
+            u64 f = product(a, inverse, place);
+            if (comb) {
+                u32 residue = teeth_mask ? (u32)f & teeth_mask : (u32)(f % a.teeth);
+                if (!marked(residues, residue)) continue;
+            }
+            u32 count = 0;
+            bool earlier = false;
+            for (u32 h = 0; h < locate_loops; h++) {
+                bool yes = h == proposer || marked(map_of(a, h), bucket_of(a, h, f));
+                count += yes;
+                earlier |= yes && h < proposer;
+            }
+            // What an earlier proposer shows, it has enumerated.
+            if (count < votes || earlier) continue;
+            for (u32 h = locate_loops; h < loops; h++)
+                count += marked(map_of(a, h), bucket_of(a, h, f));
+            if (count < confirmations) continue;
+            u32 at = atomicAdd(&a.found->elected, 1u);
+            if (at < room) out[at] = f;
         }
-        // What an earlier proposer shows, it has enumerated.
-        if (count < votes || earlier) continue;
-        for (u32 h = locate_loops; h < loops; h++) count += marked(map_of(a, h), bucket_of(a, h, f));
-        if (count < confirmations) continue;
-        u32 at = atomicAdd(&a.found->elected, 1u);
-        if (at < room) out[at] = f;
     }
 }
 
@@ -453,7 +461,7 @@ extern "C" __global__ void vote_subtract(const __grid_constant__ Vote a, u32 fro
 // The energy of a rank among the first buckets of two hashes, exactly: bit by bit, with all energies
 // in registers. One block of 1024 threads.
 extern "C" __global__ void __launch_bounds__(1024)
-vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor) {
+vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor, u32 which) {
     __shared__ u32 sums[32];
     const double unit = unit_of(a);
     const u32 t = threadIdx.x;
@@ -480,10 +488,38 @@ vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor) {
         if (below <= rank) value = trial;
         __syncthreads();
     }
-    if (t == 0) a.found->noise = __longlong_as_double((i64)value) / divisor;
+    if (t == 0) a.found->noise[which] = __longlong_as_double((i64)value) / divisor;
 }
 
 // The same for the witness, from a finished selection.
 extern "C" __global__ void vote_witness(const __grid_constant__ Vote a, u32 row, double divisor) {
-    a.found->noise = energy_of(a.ranks[2 * row]) / divisor;
+    a.found->noise[0] = energy_of(a.ranks[2 * row]) / divisor;
+}
+
+// certify: the answer at one instant per block, values[instant] = Σ a_f e^{2πift/n}, always added up
+// in the same order.
+extern "C" __global__ void __launch_bounds__(256)
+vote_instants(const __grid_constant__ Vote a, const u64* instants, const u64* fs, const Z* values,
+              u32 count, Z* out) {
+    __shared__ Z parts[8];
+    const u64 t = instants[blockIdx.x];
+    Z sum = z_of(0.0, 0.0);
+    for (u32 i = threadIdx.x; i < count; i += blockDim.x) {
+        Z v = times(values[i], cis((double)product(a, fs[i], t) * a.inverse));
+        sum.x += v.x;
+        sum.y += v.y;
+    }
+    for (int d = 16; d > 0; d >>= 1) {
+        sum.x += __shfl_xor_sync(~0u, sum.x, d);
+        sum.y += __shfl_xor_sync(~0u, sum.y, d);
+    }
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (u32 w = 1; w < 8; w++) {
+            sum.x += parts[w].x;
+            sum.y += parts[w].y;
+        }
+        out[blockIdx.x] = sum;
+    }
 }
