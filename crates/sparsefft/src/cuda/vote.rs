@@ -194,7 +194,7 @@ impl Room {
             comb: device.alloc((teeth * combs) as usize)?,
             energies: device.alloc_parts(cells + teeth as usize)?,
             map: device.alloc_parts((cells + teeth as usize) / 32 + 1)?,
-            list: device.alloc_parts(cells)?,
+            list: device.alloc_parts(cells + teeth as usize)?,
             digits,
             ranks: device.alloc_parts(4 * (ROWS + 1))?,
             found: device.alloc_parts(size_of::<Found>())?,

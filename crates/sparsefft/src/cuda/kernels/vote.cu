@@ -62,7 +62,7 @@ struct Vote {
     Z* comb;    // [comb][tooth]
     double* energies; // [row][bucket], then [tooth]
     u32* map;         // bits: [row][bucket], then [tooth]
-    u32* list;        // [row][bucket]
+    u32* list;        // kept of these, in any order
     u32* digits;      // [row][which][DIGITS]
     Rank* ranks;      // [row][which]
     Found* found;
@@ -297,7 +297,7 @@ extern "C" __global__ void vote_keep(const __grid_constant__ Vote a, double floo
         if (!(strict ? e[i] > threshold : e[i] >= threshold)) continue;
         atomicOr(map_of(a, row) + (i >> 5), 1u << (i & 31));
         u32 at = atomicAdd(&a.found->listed[row], 1u);
-        if (row < a.rows) a.list[begin_of(a, row) + at] = i;
+        a.list[begin_of(a, row) + at] = i;
     }
 }
 
@@ -315,40 +315,51 @@ DEV u64 edge(const Vote& a, i64 m) {
 }
 
 // votes: the frequencies of the kept buckets of hash `proposer`; a block takes a bucket at a time,
-// or a part of one.
+// or a part of one. Behind a comb, only those with a kept residue: all places of the bucket are
+// tested, or all residues are tried, whichever are fewer.
 extern "C" __global__ void vote_elect(const __grid_constant__ Vote a, u32 proposer, u32 loops,
                                       u32 locate_loops, u32 votes, u32 confirmations, u32 parts,
                                       u64* out, u32 room) {
-    const bool comb = a.teeth && a.found->listed[a.rows];
-    const u32 teeth_mask = a.teeth & (a.teeth - 1) ? 0 : a.teeth - 1;
+    const u32 kept = a.teeth ? a.found->listed[a.rows] : 0, teeth = a.teeth;
+    const u32 teeth_mask = teeth & (teeth - 1) ? 0 : teeth - 1;
     const u32 all = a.found->listed[proposer] * parts;
     const u32* list = a.list + begin_of(a, proposer);
     const u32* residues = map_of(a, a.rows);
+    const u32* kept_list = a.list + begin_of(a, a.rows);
     const u64 n = a.n, inverse = a.voter[proposer].inverse;
+    const u64 sigma = teeth ? a.voter[proposer].sigma % teeth : 0;
+    auto consider = [&](u64 p, bool test) {
+        u64 place = p >= 2 * n ? p - 2 * n : p >= n ? p - n : p;
+        u64 f = product(a, inverse, place);
+        if (test && !marked(residues, teeth_mask ? (u32)f & teeth_mask : (u32)(f % teeth))) return;
+        u32 count = 0;
+        bool earlier = false;
+        for (u32 h = 0; h < locate_loops; h++) {
+            bool yes = h == proposer || marked(map_of(a, h), bucket_of(a, h, f));
+            count += yes;
+            earlier |= yes && h < proposer;
+        }
+        // What an earlier proposer shows, it has enumerated.
+        if (count < votes || earlier) return;
+        for (u32 h = locate_loops; h < loops; h++) count += marked(map_of(a, h), bucket_of(a, h, f));
+        if (count < confirmations) return;
+        u32 at = atomicAdd(&a.found->elected, 1u);
+        if (at < room) out[at] = f;
+    };
     for (u32 item = blockIdx.x; item < all; item += gridDim.x) {
         const i64 bucket = list[item / parts];
         const u64 lo = edge(a, 2 * bucket - 1), end = edge(a, 2 * bucket + 1);
-        for (u64 p = lo + item % parts * blockDim.x + threadIdx.x; p < end; p += parts * blockDim.x) {
-            u64 place = p >= 2 * n ? p - 2 * n : p >= n ? p - n : p;
-            u64 f = product(a, inverse, place);
-            if (comb) {
-                u32 residue = teeth_mask ? (u32)f & teeth_mask : (u32)(f % a.teeth);
-                if (!marked(residues, residue)) continue;
+        const u32 first = item % parts * blockDim.x + threadIdx.x, step = parts * blockDim.x;
+        if (kept && kept * ((end - lo) / teeth + 1) < end - lo) {
+            const u32 low = (u32)(lo % teeth);
+            for (u32 i = first; i < kept; i += step) {
+                u64 r = sigma * kept_list[i];
+                u32 residue = teeth_mask ? (u32)r & teeth_mask : (u32)(r % teeth);
+                u64 p = lo + (residue >= low ? residue - low : residue + teeth - low);
+                for (; p < end; p += teeth) consider(p, false);
             }
-            u32 count = 0;
-            bool earlier = false;
-            for (u32 h = 0; h < locate_loops; h++) {
-                bool yes = h == proposer || marked(map_of(a, h), bucket_of(a, h, f));
-                count += yes;
-                earlier |= yes && h < proposer;
-            }
-            // What an earlier proposer shows, it has enumerated.
-            if (count < votes || earlier) continue;
-            for (u32 h = locate_loops; h < loops; h++)
-                count += marked(map_of(a, h), bucket_of(a, h, f));
-            if (count < confirmations) continue;
-            u32 at = atomicAdd(&a.found->elected, 1u);
-            if (at < room) out[at] = f;
+        } else {
+            for (u64 p = lo + first; p < end; p += step) consider(p, kept > 0);
         }
     }
 }
