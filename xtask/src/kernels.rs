@@ -39,10 +39,12 @@ fn units() -> Vec<Unit> {
     let sparse = |name: &str, architecture| Unit {
         name: name.into(),
         source: "sparse.cu",
-        headers: &["fft.cuh", "sparse.cuh"],
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh"],
         architecture,
         options: Vec::new(),
     };
+    let quick =
+        |name: &str, architecture| Unit { source: "quick.cu", ..sparse(name, architecture) };
     let vote = Unit {
         name: "vote.ptx".into(),
         source: "vote.cu",
@@ -57,6 +59,8 @@ fn units() -> Vec<Unit> {
         sparse("sparse_70.ptx", ARCHITECTURE),
         sparse("sparse_90.ptx", CLUSTERS),
         sparse("sparse_90.cubin", HOPPER),
+        quick("quick_90.ptx", CLUSTERS),
+        quick("quick_90.cubin", HOPPER),
     ]
 }
 

@@ -481,9 +481,17 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
     let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
     row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
     for (name, image, shape) in variants {
-        let plan = CudaPlan::tuned(device, problem.clone(), Some((image.clone(), *shape)), bins)?;
+        let plan = if name.contains("quick") {
+            CudaPlan::tuned_quick(device, problem.clone(), image.clone())?
+        } else {
+            CudaPlan::tuned(device, problem.clone(), Some((image.clone(), *shape)), bins)?
+        };
         row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
-        if name.contains("profile") {
+        if name.contains("quick_profile") {
+            let stamps = plan.stamps()?;
+            let laps: Vec<u64> = stamps[..12].windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
+            println!("    cycles: {laps:?}");
+        } else if name.contains("profile") {
             stages(&plan, data.signal())?;
         }
     }

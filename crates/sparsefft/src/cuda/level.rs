@@ -228,6 +228,31 @@ impl Level {
         sigmas: f64,
         ladder: &[u64],
     ) -> Option<Self> {
+        let k = plan.problem.k().unwrap_or(bins as u64 / 4);
+        Self::verified_by(plan, bins, attempt, sigmas, ladder, verify_buckets(k))
+    }
+
+    /// A level for the kernels of `quick.cu`: a comb of so many bins, and a verifying window of
+    /// 1/32 of that.
+    pub(super) fn quick(plan: &Prepared, bins: usize, sigmas: f64) -> Option<Self> {
+        let k = plan.problem.k()? as usize;
+        let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0], bins / 32)?;
+        let args = &mut level.args;
+        args.capacity = (2 * k + 64) as u32;
+        // Room for clock readings behind the entries.
+        let bytes = size_of::<Header>() + args.capacity as usize * size_of::<Entry>() + 512;
+        args.out_stride = bytes as u64;
+        Some(level)
+    }
+
+    fn verified_by(
+        plan: &Prepared,
+        bins: usize,
+        attempt: u32,
+        sigmas: f64,
+        ladder: &[u64],
+        verify: usize,
+    ) -> Option<Self> {
         let (problem, recipe) = (&plan.problem, &plan.recipe);
         let n = problem.n;
         // Products of two numbers below n must fit in 64 bits, or wrap to the right value.
@@ -257,9 +282,8 @@ impl Level {
             let hash = Self::hash(buckets, lines, &mut tables, &mut room)?;
             Self::window(hash, &mut tables, &kaiser, n, recipe.seed, stream)
         };
-        let buckets = verify_buckets(k);
         let stream = VERIFY_STREAM + u64::from(attempt) - 1;
-        let verify = Hash { window: 2, ..window(buckets, VERIFY_BETA, stream, 1)? };
+        let verify = Hash { window: 2, ..window(verify, VERIFY_BETA, stream, 1)? };
         let mut windows = [Hash::default(); ROUNDS];
         let mut rounds = 0;
         for (round, hash) in windows.iter_mut().enumerate() {
@@ -429,7 +453,7 @@ impl Level {
     /// Entries that are worth copying before their number is known.
     pub(super) fn expected(&self, k: Option<u64>) -> usize {
         let k = k.unwrap_or(self.bins as u64 / 4);
-        (k + k / 8 + 16).min(self.bins as u64) as usize
+        (k + k / 8 + 16).min(u64::from(self.args.capacity)) as usize
     }
 
     /// The answer of an explained transform, or why the engine must go on.

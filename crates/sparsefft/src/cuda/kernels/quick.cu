@@ -1,0 +1,455 @@
+// exact at its fastest: one comb, one or two frequencies per bin, one certificate, by one cluster with
+// everything between the samples and the answer in its shared memory. For lengths 2^m, and combs of
+// B = 4^m bins with so few frequencies that bins with three are rare; those, and whatever else is
+// not plain, are left to sparse.cuh (the status says so).
+//
+// Order, with R = √B and the bins b = k1 + R·k2 shared out by k1:
+// 1. Teeth j = R·j1 + j2: a block reads some columns j2 and makes their transforms over j1; the
+//    points go to the blocks of their k1. A warp of its own folds part of the verifying window.
+// 2. Transforms over j2: the bins. That warp transforms one shift of the verifying window.
+// 3. Bins that hold something are listed and decoded, as one frequency by half of the threads and as
+//    two by the others. What is found goes to the blocks whose verifying buckets it reaches.
+// 4. It leaves these buckets, and they are judged.
+#include "sparse.cuh"
+
+struct WarpSync {
+    static __device__ __forceinline__ void sync() { __syncwarp(); }
+};
+
+// What one bin was decoded to.
+struct Guess {
+    u64 f[2];
+    Z a[2];
+    u32 good, pad[3];
+};
+// A coefficient that reaches a block's verifying buckets, from bucket `low` on.
+struct Find {
+    Z a;
+    u64 f;
+};
+
+template <u32 LOGB, u32 CLUSTER> struct Shape {
+    static const u32 B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
+    // Threads of one transform, columns (then rows) of a block, threads with points of the comb.
+    static const u32 T = R / 8, ROWS = R / CLUSTER, COMB = ROWS * 4 * T, WARPS = COMB / 32;
+    static const u32 DECODE = COMB < 64 ? 64 : COMB, THREADS = DECODE + 32;
+    static const u32 BINS = B / CLUSTER, ACTIVE = BINS * 3 / 8 < DECODE / 2 ? BINS * 3 / 8 : DECODE / 2;
+    // Verifying buckets, and those of a block; a warp transforms one shift of them.
+    static const u32 LOGV = LOGB - 5, V = 1u << LOGV, OWN = V / CLUSTER;
+    static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP;
+    static const u32 PAD = R + R / 8 + 1, FINDS = 128, LIST = 48;
+
+    struct Shared {
+        Z rows[4 * ROWS * PAD];
+        union {
+            Z tiles[4 * ROWS * PAD];
+            Z bins[4 * BINS];
+            Tone tones[FINDS];
+        };
+        Z roots[R];
+        Z folded[V + V / 8];
+        Z verify[4 * OWN];
+        double energy[CLUSTER * WARPS], wide[CLUSTER];
+        Guess one[ACTIVE], two[ACTIVE];
+        Entry known[2 * ACTIVE];
+        Find finds[FINDS];
+        u32 active, count, found, open, full, left, pad[2];
+        u32 counts[CLUSTER], opens[CLUSTER], crowds[CLUSTER], lefts[CLUSTER];
+        u32 listed[OWN];
+        unsigned short list[OWN][LIST], list_pad[4];
+        u32 act[ACTIVE];
+    };
+};
+
+DEV u32 padded_at(u32 e) { return e + (e >> 3); }
+
+// The same place in the shared memory of another block of the cluster.
+template <class T> DEV T* remote(T* p, u32 block) {
+    u64 at;
+    asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
+    return (T*)at;
+}
+DEV void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+DEV void await() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+template <u32 COUNT> DEV void some_threads_sync() {
+    asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory");
+}
+
+DEV double warp_sum(double v) {
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+
+// COUNT samples, at(i) apart.
+template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
+    if (FORMAT == 0) return ((const Z*)x)[i];
+    if (FORMAT == 1) {
+        float2 v = ((const float2*)x)[i];
+        return z_of(v.x, v.y);
+    }
+    if (FORMAT == 2) return z_of(((const double*)x)[i], 0.0);
+    return z_of(((const float*)x)[i], 0.0);
+}
+template <u32 COUNT, class At> DEV void load(const void* x, u32 format, Z* v, At at) {
+#define LOAD(FORMAT) \
+    _Pragma("unroll") for (u32 i = 0; i < COUNT; i++) v[i] = load_one<FORMAT>(x, at(i));
+    switch (format) {
+    case 0: LOAD(0) break;
+    case 1: LOAD(1) break;
+    case 2: LOAD(2) break;
+    default: LOAD(3) break;
+    }
+#undef LOAD
+}
+
+DEV double response_at(const Hash& h, const double* c, double away) {
+    if (fabs(away) >= 2.0) return 0.0;
+    double u = fma(away * away, -h.slope, h.beta2), u2 = u * u;
+    double odd = c[0], even = c[1];
+#pragma unroll 4
+    for (u32 i = 2; i < h.terms; i += 2) {
+        odd = fma(odd, u2, c[i]);
+        even = fma(even, u2, c[i + 1]);
+    }
+    return fma(odd, u, even);
+}
+
+#ifdef PROFILE
+#define STAMP(i) \
+    if (c == 0 && t == 0) stamps[i] = clock64();
+#else
+#define STAMP(i)
+#endif
+
+template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) {
+    typedef Shape<LOGB, CLUSTER> S;
+    const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
+    extern __shared__ __align__(16) char memory[];
+    typename S::Shared& s = *(typename S::Shared*)memory;
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
+    const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;
+    const void* x = (const void*)(args.x + signal * args.stride);
+    Header* head = (Header*)(args.out + signal * args.out_stride);
+    Entry* known = (Entry*)(head + 1);
+    const char* tables = (const char*)args.tables;
+    const Hash &comb = args.comb, &verify = args.verify;
+    const Ring ring = {args.n, args.mask, args.inverse};
+#ifdef PROFILE
+    u64* stamps = (u64*)((char*)head + args.out_stride - 512);
+#endif
+    STAMP(0)
+    if (t == 0) s.active = s.count = s.found = s.open = s.full = s.left = 0;
+    if (t < S::OWN) s.listed[t] = 0;
+
+    // permute and fold: samples are asked for before anything else.
+    const bool combs = t < S::COMB, helper = t >= S::DECODE;
+    const u32 y = t % T, id = t / T, tau = id & 3, column = id >> 2;
+    const Z* roots = (const Z*)(tables + comb.roots);
+    Z v[8], w[4];
+    if (combs) {
+        const u32 j2 = c * ROWS + column;
+        const u64 first = comb.step * (R * y + j2) + tau, step = comb.step * (R * T);
+        load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
+        w[3] = roots[j2 * y];
+#pragma unroll
+        for (u32 b = 0; b < 3; b++) w[b] = roots[((j2 * T) << b) & (S::B - 1)];
+    }
+    for (u32 i = t; i < R; i += S::THREADS) s.roots[i] = roots[i * R];
+    __syncthreads();
+    // Everyone is there and ready to be written to.
+    arrive();
+    STAMP(1)
+    if (helper) {
+        const double* taps = (const double*)(tables + verify.taps);
+        const u32 items = 4 * S::V / CLUSTER, reads = verify.reads, reach = reads / 2;
+        double wide = 0.0;
+        bool waited = false;
+        for (u32 i = lane; i < (items + 31) / 32 * 32; i += 32) {
+            const u32 item = c * items + i, shift = item & 3, bucket = item >> 2;
+            const u32 begin = (bucket + reach) & (S::V - 1);
+            Z u[5], sum = z_of(0.0, 0.0);
+            double g[5];
+            load<5>(x, args.format, u, [&](u32 k) {
+                u32 tap = begin + k * S::V;
+                tap = tap < reads ? tap : begin;
+                return (verify.back + verify.step * tap + shift) & args.mask;
+            });
+#pragma unroll
+            for (u32 k = 0; k < 5; k++) {
+                u32 tap = begin + k * S::V;
+                g[k] = tap < reads && i < items ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
+            }
+#pragma unroll
+            for (u32 k = 0; k < 5; k++) {
+                sum.x = fma(g[k], u[k].x, sum.x);
+                sum.y = fma(g[k], u[k].y, sum.y);
+            }
+            wide += norm(sum);
+            if (!waited) await();
+            waited = true;
+            if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
+        }
+        wide = warp_sum(wide);
+        if (lane < CLUSTER) *remote(s.wide + c, lane) = wide;
+    } else {
+        double energy = 0.0;
+        if (combs) {
+            // bucket FFT: over j1.
+            int thread = y;
+            Z* tile = s.tiles + id * PAD;
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
+            Steps<S::LOGR, 3, 0, WarpSync>::run(
+                v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+            Turn<3, 1, Z>::by(v, w[3], w);
+        }
+        await();
+        if (combs) {
+            const u32 j2 = c * ROWS + column;
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) {
+                const u32 k1 = q * T + y;
+                Z* to = s.rows + (tau * ROWS + k1 % ROWS) * PAD + padded_at(j2);
+                *remote(to, k1 / ROWS) = v[q];
+            }
+            energy = warp_sum(energy);
+            if (lane < CLUSTER) *remote(s.energy + c * S::WARPS + warp, lane) = energy;
+        }
+    }
+    STAMP(2)
+    arrive();
+    await();
+    STAMP(3)
+
+    u32 status = EXPLAINED;
+    double power = 0.0;
+    for (u32 i = lane; i < CLUSTER * S::WARPS; i += 32) power += s.energy[i];
+    power = warp_sum(power) / (4.0 * S::B);
+    double wide = warp_sum(lane < CLUSTER ? s.wide[lane] : 0.0) / (4.0 * verify.energy);
+    if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) status = STRANGE;
+    if (status == EXPLAINED && wide > 100.0 * power) status = BLIND;
+    const double floor = ROUNDING * ROUNDING * power * comb.energy;
+    if (helper) {
+        if (c < 4) {
+            // One shift of the verifying window, by one warp; spare lanes do the same again.
+            const u32 P = 1u << S::LOGP;
+            int thread = lane & (S::TV - 1);
+            Z p[P];
+#pragma unroll
+            for (u32 q = 0; q < P; q++) p[q] = s.folded[padded_at(q * S::TV + thread)];
+            __syncwarp();
+            Steps<S::LOGV, S::LOGP, 0, WarpSync>::run(
+                p, s.folded, (const Z*)(tables + verify.roots), thread,
+                [](u32 e) { return padded_at(e); }, [] {});
+            if (lane < S::TV) {
+#pragma unroll
+                for (u32 q = 0; q < P; q++) {
+                    const u32 b = q * S::TV + thread;
+                    *remote(s.verify + (b % S::OWN) * 4 + c, b / S::OWN) = p[q];
+                }
+            }
+        }
+    } else {
+        if (combs) {
+            // bucket FFT: over j2.
+            int thread = y;
+            Z* tile = s.rows + (tau * ROWS + column) * PAD;
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) v[q] = tile[padded_at(q * T + y)];
+            __syncwarp();
+            Steps<S::LOGR, 3, 0, WarpSync>::run(
+                v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+#pragma unroll
+            for (u32 q = 0; q < 8; q++)
+                s.bins[4 * ((q * T + y) * ROWS + column) + tau] = scaled(v[q], comb.inverse);
+        }
+        some_threads_sync<S::DECODE>();
+        STAMP(4)
+        // locate: which bins hold anything.
+        const double limit = floor * args.threshold[4];
+        for (u32 i = t; i < S::BINS; i += S::DECODE) {
+            const bool full = status == EXPLAINED && One(s.bins + 4 * i).energy() > limit;
+            const u32 mask = __ballot_sync(~0u, full);
+            u32 at = 0;
+            if (mask) {
+                if (lane == 0) at = atomicAdd(&s.active, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+                if (full && at < S::ACTIVE) s.act[at] = i;
+            }
+        }
+        some_threads_sync<S::DECODE>();
+        STAMP(5)
+        const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE, half = S::DECODE / 2;
+        const bool pairs = t >= half;
+        for (u32 i = pairs ? t - half : t; i < active; i += half) {
+            const u32 local = s.act[i], b = c * ROWS + local % ROWS + R * (local / ROWS);
+            const One l(s.bins + 4 * local);
+            const double own = OWN_ROUNDING * l.energy();
+            double left, away;
+            Guess guess;
+            if (!pairs) {
+                guess.f[0] = ring.snap(single(l), S::B, comb.inverse, b, away);
+                left = fit_one(ring, l, guess.f[0], guess.a[0]);
+                s.one[i].f[0] = guess.f[0];
+                s.one[i].a[0] = guess.a[0];
+                s.one[i].good = left <= floor * args.threshold[3] + own;
+            } else {
+                double turn[2];
+                bool good = twin(l, turn);
+                if (good) {
+                    guess.f[0] = ring.snap(turn[0], S::B, comb.inverse, b, away);
+                    guess.f[1] = ring.snap(turn[1], S::B, comb.inverse, b, away);
+                    good = guess.f[0] != guess.f[1] && fit_two(ring, l, guess.f, guess.a, left) &&
+                           left <= floor * args.threshold[2] + own;
+                    s.two[i].f[0] = guess.f[0];
+                    s.two[i].f[1] = guess.f[1];
+                    s.two[i].a[0] = guess.a[0];
+                    s.two[i].a[1] = guess.a[1];
+                }
+                s.two[i].good = good;
+            }
+        }
+        some_threads_sync<S::DECODE>();
+        STAMP(6)
+        // Finds go into this block's list, and to the blocks whose buckets they reach.
+        for (u32 i = t; i < 2 * active; i += S::DECODE) {
+            const u32 entry = i >> 1, which = i & 1;
+            const bool one = s.one[entry].good, two = s.two[entry].good;
+            if (!one && !two && !which) atomicAdd(&s.open, 1u);
+            if (which ? one || !two : !one && !two) continue;
+            const Guess& g = one ? s.one[entry] : s.two[entry];
+            const u64 f = g.f[which];
+            const Z a = g.a[which];
+            Entry e = {f, a.x, a.y};
+            s.known[atomicAdd(&s.found, 1u)] = e;
+            const double p = (double)(verify.step * f & args.mask) * S::V * args.inverse;
+            const i64 low = (i64)::floor(p) - 1;
+            u32 before = ~0u;
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) {
+                const u32 owner = ((u32)(low + j) & (S::V - 1)) / S::OWN;
+                if (owner == before) continue;
+                before = owner;
+                const u32 at = atomicAdd(remote(&s.count, owner), 1u);
+                if (at < S::FINDS) {
+                    Find find;
+                    find.a = a;
+                    find.f = f;
+                    *remote(s.finds + at, owner) = find;
+                }
+            }
+        }
+        some_threads_sync<S::DECODE>();
+        if (t < CLUSTER) {
+            *remote(s.counts + c, t) = s.found;
+            *remote(s.opens + c, t) = s.open;
+            *remote(s.crowds + c, t) = s.active > S::ACTIVE;
+        }
+    }
+    STAMP(7)
+    arrive();
+    await();
+    STAMP(8)
+
+    u32 before = 0, all = 0, open = 0, crowded = 0;
+#pragma unroll
+    for (u32 b = 0; b < CLUSTER; b++) {
+        before += b < c ? s.counts[b] : 0;
+        all += s.counts[b];
+        open += s.opens[b];
+        crowded |= s.crowds[b];
+    }
+    if (status == EXPLAINED && crowded) status = TOO_CROWDED;
+    if (status == EXPLAINED && open) status = OPEN;
+    if (status == EXPLAINED && all > args.capacity) status = FULL;
+    for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
+        known[before + i] = s.known[i];
+    // peel: the verifying buckets of this block.
+    const double* series = (const double*)(tables + verify.series);
+    const u32 finds = s.count < S::FINDS ? s.count : S::FINDS;
+    if (t == 0 && s.count > S::FINDS) s.full = 1;
+    for (u32 i = t; i < 4 * finds; i += S::THREADS) {
+        const Find find = s.finds[i >> 2];
+        const u32 k = i & 3;
+        const double p = (double)(verify.step * find.f & args.mask) * S::V * args.inverse;
+        const double lowest = ::floor(p) - 1.0;
+        const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
+        Tone& tone = s.tones[i >> 2];
+        tone.gain[k] = response_at(verify, series, lowest + k - p);
+        tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
+        if (b / S::OWN == c) {
+            const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
+            if (at < S::LIST) s.list[b % S::OWN][at] = i;
+        }
+    }
+    __syncthreads();
+    STAMP(9)
+    double leaks = verify.leak * verify.leak * power;
+    const double floor_v = fma(ROUNDING * ROUNDING * power, verify.energy, leaks);
+    const double limit = floor_v * args.threshold[4];
+    for (u32 i = t; i < (4 * S::OWN + 31) / 32 * 32; i += S::THREADS) {
+        double energy = 0.0;
+        if (i < 4 * S::OWN) {
+            const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
+            Z sum = s.verify[i];
+            for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
+                const u32 at = s.list[b][e];
+                const Tone& tone = s.tones[at >> 2];
+                const double gain = tone.gain[at & 3];
+                sum.x = fma(-gain, tone.v[shift].x, sum.x);
+                sum.y = fma(-gain, tone.v[shift].y, sum.y);
+            }
+            if (count > S::LIST) s.full = 1;
+            energy = norm(sum);
+        }
+        energy += __shfl_xor_sync(~0u, energy, 1);
+        energy += __shfl_xor_sync(~0u, energy, 2);
+        const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
+        if (lane == 0 && mask) atomicAdd(&s.left, __popc(mask));
+    }
+    __syncthreads();
+    STAMP(10)
+    if (t == 0) *remote(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
+    arrive();
+    if (c > 0) return;
+    await();
+    if (t == 0) {
+        u32 left = 0;
+        for (u32 b = 0; b < CLUSTER; b++) {
+            left += s.lefts[b] & ~(1u << 31);
+            if (s.lefts[b] >> 31 && status == EXPLAINED) status = FULL;
+        }
+        if (status == EXPLAINED && left) status = BLIND;
+        Header h = {};
+        h.status = status;
+        h.known = all < args.capacity ? all : args.capacity;
+        h.open = open;
+        h.lines = 1;
+        h.left = left;
+        h.steps = 3;
+        h.lines_read = S::B + verify.reads;
+        h.power = power;
+        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor_v)) / (2.0 * 0.4);
+        *head = h;
+    }
+    STAMP(11)
+}
+
+#define QUICK(LOGB, CLUSTER)                                                                    \
+    extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                  \
+        __launch_bounds__(Shape<LOGB, CLUSTER>::THREADS, 1)                                     \
+            quick_##LOGB##_##CLUSTER(const __grid_constant__ Args a) {                          \
+        quick<LOGB, CLUSTER>(a);                                                                \
+    }
+QUICK(10, 16)
+QUICK(10, 4)
+QUICK(12, 16)
+QUICK(14, 16)
+
+// As QUICK_SHAPES in sparse.rs.
+static_assert(Shape<10, 16>::THREADS == 96 && sizeof(Shape<10, 16>::Shared) <= 48 << 10, "");
+static_assert(Shape<10, 4>::THREADS == 160 && sizeof(Shape<10, 4>::Shared) <= 64 << 10, "");
+static_assert(Shape<12, 16>::THREADS == 160 && sizeof(Shape<12, 16>::Shared) <= 80 << 10, "");
+static_assert(Shape<14, 16>::THREADS == 544 && sizeof(Shape<14, 16>::Shared) <= 224 << 10, "");
