@@ -2,7 +2,7 @@
 //!
 //! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise and the bins; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! log2 n, k, the noise and the bins (with `:only` at its end, of the variants alone); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
@@ -478,8 +478,10 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
     let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, 3)?;
     println!("{words}");
     let problem = problem(1 << log_n, k, noise);
-    let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
-    row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
+    if !words.ends_with("only") {
+        let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
+        row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
+    }
     for (name, image, shape) in variants {
         let plan = if name.contains("quick") {
             CudaPlan::tuned_quick(device, problem.clone(), image.clone())?

@@ -139,6 +139,73 @@ pub(super) struct Args {
     window: [Hash; ROUNDS],
 }
 
+/// As `struct Quick` in `quick.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QuickArgs {
+    x: u64,
+    stride: u64,
+    n: u64,
+    mask: u64,
+    inverse: f64,
+    tables: u64,
+    out: u64,
+    out_stride: u64,
+    format: u32,
+    capacity: u32,
+    sigmas: f64,
+    threshold: [f64; 5],
+    step: u64,
+    roots: u64,
+    bin: f64,
+    verify_step: u64,
+    verify_back: u64,
+    verify_taps: u64,
+    verify_roots: u64,
+    verify_series: u64,
+    verify_reads: u32,
+    verify_terms: u32,
+    verify_energy: f64,
+    verify_leak: f64,
+    verify_beta2: f64,
+    verify_slope: f64,
+}
+
+impl From<&Args> for QuickArgs {
+    fn from(a: &Args) -> Self {
+        let mut threshold = [0.0; 5];
+        threshold.copy_from_slice(&a.threshold[..5]);
+        QuickArgs {
+            x: a.x,
+            stride: a.stride,
+            n: a.n,
+            mask: a.mask,
+            inverse: a.inverse,
+            tables: a.tables,
+            out: a.out,
+            out_stride: a.out_stride,
+            format: a.format,
+            capacity: a.capacity,
+            sigmas: a.sigmas,
+            threshold,
+            step: a.comb.step,
+            roots: a.comb.roots,
+            bin: a.comb.inverse,
+            verify_step: a.verify.step,
+            verify_back: a.verify.back,
+            verify_taps: a.verify.taps,
+            verify_roots: a.verify.roots,
+            verify_series: a.verify.series,
+            verify_reads: a.verify.reads,
+            verify_terms: a.verify.terms,
+            verify_energy: a.verify.energy,
+            verify_leak: a.verify.leak,
+            verify_beta2: a.verify.beta2,
+            verify_slope: a.verify.slope,
+        }
+    }
+}
+
 /// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
 const SLOT: usize = 304;
 const COUNTERS: usize = 64;

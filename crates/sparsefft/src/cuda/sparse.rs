@@ -6,7 +6,7 @@
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
-use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, Status};
+use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, QuickArgs, Status};
 use super::vote::{Pool, Voting};
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
@@ -47,6 +47,8 @@ const NO_COMB: &str = "this problem is not one for the kernels";
 
 // SAFETY: plain numbers with the layout of `struct Args`.
 unsafe impl DeviceRepr for Args {}
+// SAFETY: plain numbers with the layout of `struct Quick`.
+unsafe impl DeviceRepr for QuickArgs {}
 
 /// The kernels, loaded.
 pub(super) struct SparseKernels {
@@ -718,6 +720,7 @@ impl Ready {
             block_dim: (threads, 1, 1),
             shared_mem_bytes: shared,
         };
+        let args = QuickArgs::from(&args);
         // SAFETY: as in `launch_args`; the kernel needs no workspace.
         unsafe { stream.launch_builder(function).arg(&args).launch(config) }.map_err(failed)?;
         Ok(())

@@ -115,6 +115,7 @@ struct Ring {
 struct One {
     Z u[4];
     static const u32 lines = 1;
+    __device__ One() {}
     __device__ explicit One(const Z* p) {
 #pragma unroll
         for (u32 tau = 0; tau < 4; tau++) u[tau] = p[tau];

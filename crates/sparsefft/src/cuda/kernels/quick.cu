@@ -12,6 +12,21 @@
 // 4. It leaves these buckets, and they are judged.
 #include "sparse.cuh"
 
+// What of Args is needed here: short arguments launch sooner.
+struct Quick {
+    u64 x, stride, n, mask;
+    double inverse;
+    u64 tables, out, out_stride;
+    u32 format, capacity;
+    double sigmas, threshold[5];
+    // Of the comb: distance of its teeth, roots, 1/B. Of the verifying window as in Hash.
+    u64 step, roots;
+    double bin;
+    u64 verify_step, verify_back, verify_taps, verify_roots, verify_series;
+    u32 verify_reads, verify_terms;
+    double verify_energy, verify_leak, verify_beta2, verify_slope;
+};
+
 struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
@@ -43,10 +58,10 @@ template <u32 LOGB, u32 CLUSTER> struct Shape {
         Z rows[4 * ROWS * PAD];
         union {
             Z tiles[4 * ROWS * PAD];
-            Z bins[4 * BINS];
             Tone tones[FINDS];
         };
         Z roots[R];
+        double series[100];
         Z folded[V + V / 8];
         Z verify[4 * OWN];
         double energy[CLUSTER * WARPS], wide[CLUSTER];
@@ -104,16 +119,29 @@ template <u32 COUNT, class At> DEV void load(const void* x, u32 format, Z* v, At
 #undef LOAD
 }
 
-DEV double response_at(const Hash& h, const double* c, double away) {
+// The response of the verifying window, by four short chains. `c` has a multiple of four terms,
+// highest first.
+DEV double response_at(const Quick& a, const double* c, u32 terms, double away) {
     if (fabs(away) >= 2.0) return 0.0;
-    double u = fma(away * away, -h.slope, h.beta2), u2 = u * u;
-    double odd = c[0], even = c[1];
-#pragma unroll 4
-    for (u32 i = 2; i < h.terms; i += 2) {
-        odd = fma(odd, u2, c[i]);
-        even = fma(even, u2, c[i + 1]);
+    double u = fma(away * away, -a.verify_slope, a.verify_beta2), u2 = u * u, u4 = u2 * u2;
+    double p3 = c[0], p2 = c[1], p1 = c[2], p0 = c[3];
+#pragma unroll 2
+    for (u32 i = 4; i < terms; i += 4) {
+        p3 = fma(p3, u4, c[i]);
+        p2 = fma(p2, u4, c[i + 1]);
+        p1 = fma(p1, u4, c[i + 2]);
+        p0 = fma(p0, u4, c[i + 3]);
     }
-    return fma(odd, u, even);
+    return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
+}
+
+// Bin number i of a block: row i / R, k2 = i mod R.
+template <class S> DEV One bin_at(const Z* rows, u32 i) {
+    const Z* p = rows + i / S::R * S::PAD + i % S::R;
+    One l;
+#pragma unroll
+    for (u32 tau = 0; tau < 4; tau++) l.u[tau] = p[tau * S::ROWS * S::PAD];
+    return l;
 }
 
 #ifdef PROFILE
@@ -123,7 +151,7 @@ DEV double response_at(const Hash& h, const double* c, double away) {
 #define STAMP(i)
 #endif
 
-template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) {
+template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args) {
     typedef Shape<LOGB, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
     extern __shared__ __align__(16) char memory[];
@@ -134,7 +162,6 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     Header* head = (Header*)(args.out + signal * args.out_stride);
     Entry* known = (Entry*)(head + 1);
     const char* tables = (const char*)args.tables;
-    const Hash &comb = args.comb, &verify = args.verify;
     const Ring ring = {args.n, args.mask, args.inverse};
 #ifdef PROFILE
     u64* stamps = (u64*)((char*)head + args.out_stride - 512);
@@ -146,24 +173,28 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB, helper = t >= S::DECODE;
     const u32 y = t % T, id = t / T, tau = id & 3, column = id >> 2;
-    const Z* roots = (const Z*)(tables + comb.roots);
+    const Z* roots = (const Z*)(tables + args.roots);
     Z v[8], w[4];
     if (combs) {
         const u32 j2 = c * ROWS + column;
-        const u64 first = comb.step * (R * y + j2) + tau, step = comb.step * (R * T);
+        const u64 first = args.step * (R * y + j2) + tau, step = args.step * (R * T);
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         w[3] = roots[j2 * y];
 #pragma unroll
         for (u32 b = 0; b < 3; b++) w[b] = roots[((j2 * T) << b) & (S::B - 1)];
     }
     for (u32 i = t; i < R; i += S::THREADS) s.roots[i] = roots[i * R];
+    // Zeros ahead make the number of terms a multiple of four.
+    const u32 terms = (args.verify_terms + 3) & ~3u, ahead = terms - args.verify_terms;
+    const double* series = (const double*)(tables + args.verify_series);
+    for (u32 i = t; i < terms; i += S::THREADS) s.series[i] = i < ahead ? 0.0 : series[i - ahead];
     __syncthreads();
     // Everyone is there and ready to be written to.
     arrive();
     STAMP(1)
     if (helper) {
-        const double* taps = (const double*)(tables + verify.taps);
-        const u32 items = 4 * S::V / CLUSTER, reads = verify.reads, reach = reads / 2;
+        const double* taps = (const double*)(tables + args.verify_taps);
+        const u32 items = 4 * S::V / CLUSTER, reads = args.verify_reads, reach = reads / 2;
         double wide = 0.0;
         bool waited = false;
         for (u32 i = lane; i < (items + 31) / 32 * 32; i += 32) {
@@ -174,7 +205,7 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
             load<5>(x, args.format, u, [&](u32 k) {
                 u32 tap = begin + k * S::V;
                 tap = tap < reads ? tap : begin;
-                return (verify.back + verify.step * tap + shift) & args.mask;
+                return (args.verify_back + args.verify_step * tap + shift) & args.mask;
             });
 #pragma unroll
             for (u32 k = 0; k < 5; k++) {
@@ -227,10 +258,10 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     double power = 0.0;
     for (u32 i = lane; i < CLUSTER * S::WARPS; i += 32) power += s.energy[i];
     power = warp_sum(power) / (4.0 * S::B);
-    double wide = warp_sum(lane < CLUSTER ? s.wide[lane] : 0.0) / (4.0 * verify.energy);
+    double wide = warp_sum(lane < CLUSTER ? s.wide[lane] : 0.0) / (4.0 * args.verify_energy);
     if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) status = STRANGE;
     if (status == EXPLAINED && wide > 100.0 * power) status = BLIND;
-    const double floor = ROUNDING * ROUNDING * power * comb.energy;
+    const double floor = ROUNDING * ROUNDING * power * args.bin;
     if (helper) {
         if (c < 4) {
             // One shift of the verifying window, by one warp; spare lanes do the same again.
@@ -241,7 +272,7 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
             for (u32 q = 0; q < P; q++) p[q] = s.folded[padded_at(q * S::TV + thread)];
             __syncwarp();
             Steps<S::LOGV, S::LOGP, 0, WarpSync>::run(
-                p, s.folded, (const Z*)(tables + verify.roots), thread,
+                p, s.folded, (const Z*)(tables + args.verify_roots), thread,
                 [](u32 e) { return padded_at(e); }, [] {});
             if (lane < S::TV) {
 #pragma unroll
@@ -261,16 +292,18 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
             __syncwarp();
             Steps<S::LOGR, 3, 0, WarpSync>::run(
                 v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+            // The bins take the place of the points.
+            __syncwarp();
 #pragma unroll
-            for (u32 q = 0; q < 8; q++)
-                s.bins[4 * ((q * T + y) * ROWS + column) + tau] = scaled(v[q], comb.inverse);
+            for (u32 q = 0; q < 8; q++) tile[q * T + y] = scaled(v[q], args.bin);
         }
         some_threads_sync<S::DECODE>();
         STAMP(4)
         // locate: which bins hold anything.
         const double limit = floor * args.threshold[4];
         for (u32 i = t; i < S::BINS; i += S::DECODE) {
-            const bool full = status == EXPLAINED && One(s.bins + 4 * i).energy() > limit;
+            const bool full =
+                status == EXPLAINED && bin_at<S>(s.rows, i).energy() > limit;
             const u32 mask = __ballot_sync(~0u, full);
             u32 at = 0;
             if (mask) {
@@ -284,13 +317,13 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
         const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE, half = S::DECODE / 2;
         const bool pairs = t >= half;
         for (u32 i = pairs ? t - half : t; i < active; i += half) {
-            const u32 local = s.act[i], b = c * ROWS + local % ROWS + R * (local / ROWS);
-            const One l(s.bins + 4 * local);
+            const u32 local = s.act[i], b = c * ROWS + local / R + R * (local % R);
+            const One l = bin_at<S>(s.rows, local);
             const double own = OWN_ROUNDING * l.energy();
             double left, away;
             Guess guess;
             if (!pairs) {
-                guess.f[0] = ring.snap(single(l), S::B, comb.inverse, b, away);
+                guess.f[0] = ring.snap(single(l), S::B, args.bin, b, away);
                 left = fit_one(ring, l, guess.f[0], guess.a[0]);
                 s.one[i].f[0] = guess.f[0];
                 s.one[i].a[0] = guess.a[0];
@@ -299,8 +332,8 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
                 double turn[2];
                 bool good = twin(l, turn);
                 if (good) {
-                    guess.f[0] = ring.snap(turn[0], S::B, comb.inverse, b, away);
-                    guess.f[1] = ring.snap(turn[1], S::B, comb.inverse, b, away);
+                    guess.f[0] = ring.snap(turn[0], S::B, args.bin, b, away);
+                    guess.f[1] = ring.snap(turn[1], S::B, args.bin, b, away);
                     good = guess.f[0] != guess.f[1] && fit_two(ring, l, guess.f, guess.a, left) &&
                            left <= floor * args.threshold[2] + own;
                     s.two[i].f[0] = guess.f[0];
@@ -324,22 +357,22 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
             const Z a = g.a[which];
             Entry e = {f, a.x, a.y};
             s.known[atomicAdd(&s.found, 1u)] = e;
-            const double p = (double)(verify.step * f & args.mask) * S::V * args.inverse;
+            const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
             const i64 low = (i64)::floor(p) - 1;
-            u32 before = ~0u;
+            // Places first, all at once; then what goes there.
+            u32 owner[4], at[4];
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
-                const u32 owner = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-                if (owner == before) continue;
-                before = owner;
-                const u32 at = atomicAdd(remote(&s.count, owner), 1u);
-                if (at < S::FINDS) {
-                    Find find;
-                    find.a = a;
-                    find.f = f;
-                    *remote(s.finds + at, owner) = find;
-                }
+                owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
+                const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
+                at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
             }
+            Find find;
+            find.a = a;
+            find.f = f;
+#pragma unroll
+            for (u32 j = 0; j < 4; j++)
+                if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
         }
         some_threads_sync<S::DECODE>();
         if (t < CLUSTER) {
@@ -367,17 +400,16 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
         known[before + i] = s.known[i];
     // peel: the verifying buckets of this block.
-    const double* series = (const double*)(tables + verify.series);
     const u32 finds = s.count < S::FINDS ? s.count : S::FINDS;
     if (t == 0 && s.count > S::FINDS) s.full = 1;
     for (u32 i = t; i < 4 * finds; i += S::THREADS) {
         const Find find = s.finds[i >> 2];
         const u32 k = i & 3;
-        const double p = (double)(verify.step * find.f & args.mask) * S::V * args.inverse;
+        const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
         const double lowest = ::floor(p) - 1.0;
         const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
         Tone& tone = s.tones[i >> 2];
-        tone.gain[k] = response_at(verify, series, lowest + k - p);
+        tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
         tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
         if (b / S::OWN == c) {
             const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
@@ -386,8 +418,8 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     }
     __syncthreads();
     STAMP(9)
-    double leaks = verify.leak * verify.leak * power;
-    const double floor_v = fma(ROUNDING * ROUNDING * power, verify.energy, leaks);
+    double leaks = args.verify_leak * args.verify_leak * power;
+    const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
     const double limit = floor_v * args.threshold[4];
     for (u32 i = t; i < (4 * S::OWN + 31) / 32 * 32; i += S::THREADS) {
         double energy = 0.0;
@@ -413,15 +445,17 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
     STAMP(10)
     if (t == 0) *remote(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
     arrive();
-    if (c > 0) return;
+    if (c > 0 || warp > 0) return;
+    const double verified = (sqrt(limit) + args.sigmas * sqrt(floor_v)) / (2.0 * 0.4);
     await();
+    u32 left = lane < CLUSTER ? s.lefts[lane] : 0;
+    const bool full = __any_sync(~0u, left >> 31);
+    left &= ~(1u << 31);
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) left += __shfl_xor_sync(~0u, left, d);
+    if (status == EXPLAINED && full) status = FULL;
+    if (status == EXPLAINED && left) status = BLIND;
     if (t == 0) {
-        u32 left = 0;
-        for (u32 b = 0; b < CLUSTER; b++) {
-            left += s.lefts[b] & ~(1u << 31);
-            if (s.lefts[b] >> 31 && status == EXPLAINED) status = FULL;
-        }
-        if (status == EXPLAINED && left) status = BLIND;
         Header h = {};
         h.status = status;
         h.known = all < args.capacity ? all : args.capacity;
@@ -429,9 +463,9 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
         h.lines = 1;
         h.left = left;
         h.steps = 3;
-        h.lines_read = S::B + verify.reads;
+        h.lines_read = S::B + args.verify_reads;
         h.power = power;
-        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor_v)) / (2.0 * 0.4);
+        h.verified = verified;
         *head = h;
     }
     STAMP(11)
@@ -440,7 +474,7 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Args& args) 
 #define QUICK(LOGB, CLUSTER)                                                                    \
     extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                  \
         __launch_bounds__(Shape<LOGB, CLUSTER>::THREADS, 1)                                     \
-            quick_##LOGB##_##CLUSTER(const __grid_constant__ Args a) {                          \
+            quick_##LOGB##_##CLUSTER(const __grid_constant__ Quick a) {                         \
         quick<LOGB, CLUSTER>(a);                                                                \
     }
 QUICK(10, 16)
