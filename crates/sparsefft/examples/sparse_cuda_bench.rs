@@ -491,8 +491,9 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
         row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
         if name.contains("quick_profile") {
             let stamps = plan.stamps()?;
-            let laps: Vec<u64> = stamps[..12].windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
-            println!("    cycles: {laps:?}");
+            let since: Vec<i64> =
+                stamps[..15].iter().map(|&s| s.wrapping_sub(stamps[0]) as i64).collect();
+            println!("    cycles since the start: {since:?}");
         } else if name.contains("profile") {
             stages(&plan, data.signal())?;
         }

@@ -299,11 +299,10 @@ impl Level {
         Self::verified_by(plan, bins, attempt, sigmas, ladder, verify_buckets(k))
     }
 
-    /// A level for the kernels of `quick.cu`: a comb of so many bins, and a verifying window of
-    /// 1/32 of that.
-    pub(super) fn quick(plan: &Prepared, bins: usize, sigmas: f64) -> Option<Self> {
+    /// A level for the kernels of `quick.cu`: a comb of so many bins, and so many verifying buckets.
+    pub(super) fn quick(plan: &Prepared, bins: usize, verify: usize, sigmas: f64) -> Option<Self> {
         let k = plan.problem.k()? as usize;
-        let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0], bins / 32)?;
+        let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0], verify)?;
         let args = &mut level.args;
         args.capacity = (2 * k + 64) as u32;
         // Room for clock readings behind the entries.
@@ -515,6 +514,11 @@ impl Level {
         args.window[0].staged = 4 * u64::from(args.planned) * self.bins as u64;
         args.verify.staged = args.window[0].staged + 4 * u64::from(args.window[0].reads);
         args
+    }
+
+    /// Bins of the comb, and verifying buckets.
+    pub(super) fn sizes(&self) -> (u32, u32) {
+        (self.args.comb.buckets, self.args.verify.buckets)
     }
 
     /// Entries that are worth copying before their number is known.

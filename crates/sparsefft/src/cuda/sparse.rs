@@ -30,12 +30,27 @@ const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.
 const MOST_BINS: usize = 1 << 21;
 
-/// The kernels of `quick.cu`: log2 of the bins, blocks of a cluster, threads, shared memory.
-const QUICK: [(u32, u32, u32, u32); 4] = [
-    (10, 16, 96, 48 << 10),
-    (10, 4, 160, 64 << 10),
-    (12, 16, 160, 80 << 10),
-    (14, 16, 544, 224 << 10),
+/// A kernel of `quick.cu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Quick {
+    /// log2 of the comb's bins, and of the verifying buckets.
+    bins: u32,
+    verify: u32,
+    /// Blocks of a cluster, threads, bytes of shared memory.
+    cluster: u32,
+    threads: u32,
+    shared: u32,
+    /// Most coefficients.
+    most: u64,
+}
+
+/// The kernels of `quick.cu`, in the order in which they are thought of. Sixteen bins for a
+/// coefficient hardly ever hold three; with four bins, a few of them do.
+const QUICK: [Quick; 4] = [
+    Quick { bins: 10, verify: 5, cluster: 16, threads: 96, shared: 48 << 10, most: 64 },
+    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 80 << 10, most: 64 },
+    Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
 ];
 /// Signals for which clusters of 16 blocks have room at once; more take smaller ones.
 const QUICK_WIDE: usize = 6;
@@ -64,7 +79,7 @@ pub(super) struct SparseKernels {
     /// Blocks of a cluster.
     size: u32,
     /// Those of [`QUICK`] that the device can run.
-    quick: Vec<((u32, u32, u32, u32), CudaFunction)>,
+    quick: Vec<(Quick, CudaFunction)>,
 }
 
 impl SparseKernels {
@@ -123,10 +138,7 @@ impl SparseKernels {
 }
 
 /// Those of the quick kernels that the device has the shared memory and the clusters for.
-fn load_quick(
-    device: &Device,
-    image: Ptx,
-) -> Result<Vec<((u32, u32, u32, u32), CudaFunction)>, Error> {
+fn load_quick(device: &Device, image: Ptx) -> Result<Vec<(Quick, CudaFunction)>, Error> {
     use sys::CUfunction_attribute_enum::{
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED,
         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as WIDE,
@@ -134,10 +146,10 @@ fn load_quick(
     let module = device.shared.context.load_module(image).map_err(failed)?;
     let mut found = Vec::new();
     for shape in QUICK {
-        let name = format!("quick_{}_{}", shape.0, shape.1);
+        let name = format!("quick_{}_{}_{}", shape.bins, shape.verify, shape.cluster);
         let function = module.load_function(&name).map_err(failed)?;
-        let able = function.set_attribute(SHARED, shape.3 as i32).is_ok()
-            && (shape.1 <= 8 || function.set_attribute(WIDE, 1).is_ok());
+        let able = function.set_attribute(SHARED, shape.shared as i32).is_ok()
+            && (shape.cluster <= 8 || function.set_attribute(WIDE, 1).is_ok());
         if able {
             found.push((shape, function));
         }
@@ -301,20 +313,18 @@ impl CudaPlan {
         Ok(plan)
     }
 
-    /// The level of the quick kernel: 2^m samples, no noise that is known of, and sixteen bins for
-    /// every coefficient, of which hardly one then holds three.
+    /// The level of the quick kernel: 2^m samples, and no noise that is known of.
     fn quick_level(&self) -> Option<Level> {
         let problem = self.plan.problem();
         let k = problem.k().filter(|&k| k > 0)?;
-        let log = QUICK.iter().map(|q| q.0).find(|&log| 16 * k <= 1 << log)?;
+        let (shape, _) = self.kernels.quick.iter().find(|(shape, _)| k <= shape.most)?;
         let plain = problem.n.is_power_of_two()
-            && problem.n >> log >= 64
+            && problem.n >> shape.bins >= 64
             && !matches!(problem.noise, Noise::Snr(_))
-            && self.bins.is_none()
-            && self.kernels.quick.iter().any(|(shape, _)| shape.0 == log);
-        let bins = 1usize << log;
+            && self.bins.is_none();
+        let (bins, verify) = (1usize << shape.bins, 1usize << shape.verify);
         let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
-        plain.then(|| Level::quick(self.plan.prepared(), bins, sigmas)).flatten()
+        plain.then(|| Level::quick(self.plan.prepared(), bins, verify, sigmas)).flatten()
     }
 
     /// A plan with other quick kernels, for measurements.
@@ -705,20 +715,21 @@ impl Ready {
     ) -> Result<(), Error> {
         let stream = device.stream();
         let batch = args.batch as usize;
-        let log = self.level.bins.ilog2();
         // Few signals take the widest clusters, many the narrowest.
-        let mut fitting = kernels.quick.iter().filter(|(shape, _)| shape.0 == log);
+        let (bins, verify) = self.level.sizes();
+        let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
+        let mut fitting = kernels.quick.iter().filter(|(q, _)| fits(q));
         let first = fitting.next();
         let chosen = if batch > QUICK_WIDE { fitting.next().or(first) } else { first };
-        let Some((&(_, size, threads, shared), function)) = chosen.map(|(s, f)| (s, f)) else {
+        let Some((shape, function)) = chosen else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
         self.reserve_out(device, args.out_stride as usize, batch)?;
         args.out = self.level.args.out;
         let config = LaunchConfig {
-            grid_dim: (size * args.batch, 1, 1),
-            block_dim: (threads, 1, 1),
-            shared_mem_bytes: shared,
+            grid_dim: (shape.cluster * args.batch, 1, 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared,
         };
         let args = QuickArgs::from(&args);
         // SAFETY: as in `launch_args`; the kernel needs no workspace.

@@ -1,7 +1,6 @@
-// exact at its fastest: one comb, one or two frequencies per bin, one certificate, by one cluster with
-// everything between the samples and the answer in its shared memory. For lengths 2^m, and combs of
-// B = 4^m bins with so few frequencies that bins with three are rare; those, and whatever else is
-// not plain, are left to sparse.cuh (the status says so).
+// exact at its fastest: one comb, one certificate, by one cluster with everything between the samples
+// and the answer in its shared memory. For lengths 2^m, and combs of B = 4^m bins. What is not plain
+// is left to sparse.cuh (the status says so).
 //
 // Order, with R = √B and the bins b = k1 + R·k2 shared out by k1:
 // 1. Teeth j = R·j1 + j2: a block reads some columns j2 and makes their transforms over j1; the
@@ -9,7 +8,9 @@
 // 2. Transforms over j2: the bins. That warp transforms one shift of the verifying window.
 // 3. Bins that hold something are listed and decoded, as one frequency by half of the threads and as
 //    two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. It leaves these buckets, and they are judged.
+// 4. Bins with three or four frequencies get four more shifts, of these bins alone, by the
+//    definition; their frequencies are the roots of the polynomial that the eight shifts satisfy.
+// 5. What was found leaves the verifying buckets, and they are judged.
 #include "sparse.cuh"
 
 // What of Args is needed here: short arguments launch sooner.
@@ -43,16 +44,20 @@ struct Find {
     u64 f;
 };
 
-template <u32 LOGB, u32 CLUSTER> struct Shape {
+template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Shape {
     static const u32 B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
     // Threads of one transform, columns (then rows) of a block, threads with points of the comb.
     static const u32 T = R / 8, ROWS = R / CLUSTER, COMB = ROWS * 4 * T, WARPS = COMB / 32;
-    static const u32 DECODE = COMB < 64 ? 64 : COMB, THREADS = DECODE + 32;
-    static const u32 BINS = B / CLUSTER, ACTIVE = BINS * 3 / 8 < DECODE / 2 ? BINS * 3 / 8 : DECODE / 2;
     // Verifying buckets, and those of a block; a warp transforms one shift of them.
-    static const u32 LOGV = LOGB - 5, V = 1u << LOGV, OWN = V / CLUSTER;
+    static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
     static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP;
-    static const u32 PAD = R + R / 8 + 1, FINDS = 128, LIST = 48;
+    // Crowded combs take more threads to decode. A warp solves a bin with three frequencies or more.
+    static const u32 DECODE = LOGB == LOGV + 3 ? 256 : COMB < 64 ? 64 : COMB, THREADS = DECODE + 32;
+    static const u32 OPENS = DECODE / 32;
+    static const u32 BINS = B / CLUSTER, ACTIVE = BINS * 3 / 8 < DECODE / 2 ? BINS * 3 / 8 : DECODE / 2;
+    // Distance of the points of one shift: neighbouring shifts lie in other banks.
+    static const u32 PAD = R + R / 8 + (10 - R / 8 % 8) % 8;
+    static const u32 FINDS = 128, LIST = 48;
 
     struct Shared {
         Z rows[4 * ROWS * PAD];
@@ -60,16 +65,19 @@ template <u32 LOGB, u32 CLUSTER> struct Shape {
             Z tiles[4 * ROWS * PAD];
             Tone tones[FINDS];
         };
-        Z roots[R];
+        Z roots[R], fine[R];
         double series[100];
         Z folded[V + V / 8];
         Z verify[4 * OWN];
         double energy[CLUSTER * WARPS], wide[CLUSTER];
         Guess one[ACTIVE], two[ACTIVE];
-        Entry known[2 * ACTIVE];
+        Entry known[2 * ACTIVE + 4 * OPENS];
         Find finds[FINDS];
-        u32 active, count, found, open, full, left, pad[2];
-        u32 counts[CLUSTER], opens[CLUSTER], crowds[CLUSTER], lefts[CLUSTER];
+        // Four more shifts of open bins, from every block and column.
+        Z more[OPENS][CLUSTER * ROWS][4];
+        u32 active, count, found, open, full, left, still, pad;
+        u32 counts[CLUSTER], opens[CLUSTER], crowds[CLUSTER], lefts[CLUSTER], stills[CLUSTER];
+        u32 mine[OPENS], opened[CLUSTER][OPENS];
         u32 listed[OWN];
         unsigned short list[OWN][LIST], list_pad[4];
         u32 act[ACTIVE];
@@ -137,11 +145,175 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
 
 // Bin number i of a block: row i / R, k2 = i mod R.
 template <class S> DEV One bin_at(const Z* rows, u32 i) {
-    const Z* p = rows + i / S::R * S::PAD + i % S::R;
+    const Z* p = rows + i / S::R * 4 * S::PAD + i % S::R;
     One l;
 #pragma unroll
-    for (u32 tau = 0; tau < 4; tau++) l.u[tau] = p[tau * S::ROWS * S::PAD];
+    for (u32 tau = 0; tau < 4; tau++) l.u[tau] = p[tau * S::PAD];
     return l;
+}
+
+// Sends a coefficient to the blocks whose verifying buckets it reaches.
+template <class S> DEV void send(const Quick& args, typename S::Shared& s, u64 f, Z a) {
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const i64 low = (i64)::floor(p) - 1;
+    // Places first, all at once; then what goes there.
+    u32 owner[4], at[4];
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) {
+        owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
+        const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
+        at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
+    }
+    Find find;
+    find.a = a;
+    find.f = f;
+#pragma unroll
+    for (u32 j = 0; j < 4; j++)
+        if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
+}
+
+DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
+DEV Z chosen(bool yes, Z a, Z b) { return z_of(yes ? a.x : b.x, yes ? a.y : b.y); }
+DEV float2 times_f(float2 a, float2 b) {
+    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+DEV float2 quotient_f(float2 a, float2 b) {
+    const float r = 1.0f / (b.x * b.x + b.y * b.y);
+    return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
+}
+
+// Three or four frequencies of a bin from eight shifts u, by a warp: Σ_k c_k u[i + k] = 0 with c_M = 1
+// is solved by elimination; lane j finds the root number j of Σ_k c_k z^k by Aberth's iteration, all
+// lanes below M at once, then by Newton's. Gives M, or 0 where it fails; f and a are those of this lane.
+DEV u32 three_or_four(const Ring& ring, const Z* u, u32 b, u32 bins, double bin, double tolerance,
+                      u32 lane, u64& f, Z& a) {
+    Z h[4][5];
+#pragma unroll
+    for (u32 i = 0; i < 4; i++)
+#pragma unroll
+        for (u32 k = 0; k < 5; k++) h[i][k] = i + k < 8 ? u[i + k] : u[7];
+    double first = 0.0, last = 0.0;
+#pragma unroll
+    for (u32 p = 0; p < 4; p++) {
+        // The largest pivot.
+#pragma unroll
+        for (u32 i = p + 1; i < 4; i++) {
+            const bool swap = norm(h[i][p]) > norm(h[p][p]);
+#pragma unroll
+            for (u32 k = p; k < 5; k++) {
+                const Z t = h[p][k];
+                h[p][k] = chosen(swap, h[i][k], t);
+                h[i][k] = chosen(swap, t, h[i][k]);
+            }
+        }
+        last = norm(h[p][p]);
+        if (p == 0) first = last;
+        if (p < 3 && last <= 1e-24 * first) return 0;
+        const Z inverse = scaled(conj(h[p][p]), 1.0 / last);
+#pragma unroll
+        for (u32 k = p + 1; k < 5; k++) h[p][k] = times(h[p][k], inverse);
+#pragma unroll
+        for (u32 i = p + 1; i < 4; i++)
+#pragma unroll
+            for (u32 k = p + 1; k < 5; k++) h[i][k] = minus(h[i][k], times(h[i][p], h[p][k]));
+    }
+    // The last pivot vanishes where three frequencies explain the shifts.
+    const u32 m = last <= 1e-18 * first ? 3 : 4;
+    Z c[5];
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) c[k] = m == 4 ? h[k][4] : k < 3 ? h[k][3] : z_of(-1.0, 0.0);
+    c[4] = m == 4 ? z_of(-1.0, 0.0) : z_of(0.0, 0.0);
+    // Back substitution; rows are scaled to ones on the diagonal.
+#pragma unroll
+    for (int i = 2; i >= 0; i--)
+#pragma unroll
+        for (u32 k = i + 1; k < 4; k++)
+            if (k < m) c[i] = minus(c[i], times(h[i][k], c[k]));
+    const bool mine = lane < m;
+    float2 cf[5], z;
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    __sincosf(6.2831853f * ((float)lane + 0.35f) / (float)m, &z.y, &z.x);
+    for (u32 turn = 0; turn < 16; turn++) {
+        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
+#pragma unroll
+        for (int k = 3; k >= 0; k--) {
+            d = times_f(d, z);
+            d = make_float2(d.x + p.x, d.y + p.y);
+            p = times_f(p, z);
+            p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
+        }
+        const float2 ratio = quotient_f(p, d);
+        float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            const float2 other =
+                make_float2(__shfl_sync(~0u, z.x, k), __shfl_sync(~0u, z.y, k));
+            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
+            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
+            if (k < m && k != lane) sum = make_float2(sum.x + term.x, sum.y + term.y);
+        }
+        float2 slope = times_f(ratio, sum);
+        slope = make_float2(1.0f - slope.x, -slope.y);
+        const float2 step = quotient_f(ratio, slope);
+        z = make_float2(z.x - step.x, z.y - step.y);
+        const bool moving = mine && step.x * step.x + step.y * step.y > 1e-11f;
+        if (!__any_sync(~0u, moving)) break;
+    }
+    Z root = z_of(z.x, z.y);
+#pragma unroll 1
+    for (u32 turn = 0; turn < 3; turn++) {
+        Z p = c[4], d = z_of(0.0, 0.0);
+#pragma unroll
+        for (int k = 3; k >= 0; k--) {
+            d = plus(times(d, root), p);
+            p = plus(times(p, root), c[k]);
+        }
+        root = minus(root, quotient(p, d));
+    }
+    double away;
+    f = ring.snap(turns(root), bins, bin, b, away);
+    // Values by the polynomial that vanishes at the other frequencies, from both halves.
+    const Z own = ring.root(f);
+    Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0], all[4];
+    bool distinct = true;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u64 other = __shfl_sync(~0u, f, k);
+        all[k] = shuffled(own, k);
+        if (k >= m || k == lane) continue;
+        distinct &= other != f;
+        // q·(z - z_k), highest power first in q[3].
+#pragma unroll
+        for (int i = 3; i >= 0; i--)
+            q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], all[k]));
+        product = times(product, minus(own, all[k]));
+    }
+    const Z four = ring.root(f * 4 & ring.mask);
+    Z low = z_of(0.0, 0.0), high = low;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        low = plus(low, times(q[i], u[i]));
+        high = plus(high, times(q[i], u[4 + i]));
+    }
+    a = scaled(quotient(plus(low, times(high, conj(four))), product), 0.5);
+    // What is left at shift `lane`.
+    double left = 0.0, energy = 0.0;
+    Z rest = z_of(0.0, 0.0);
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) rest = lane == i ? u[i] : rest;
+    energy = lane < 8 ? norm(rest) : 0.0;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u64 other = __shfl_sync(~0u, f, k);
+        const Z value = shuffled(a, k);
+        if (k < m) rest = minus(rest, times(value, ring.phase(other, lane & 7)));
+    }
+    left = lane < 8 ? norm(rest) : 0.0;
+    left = warp_sum(left);
+    energy = warp_sum(energy);
+    const bool good = __all_sync(~0u, !mine || distinct) && left <= tolerance + 1e-23 * energy;
+    return good ? m : 0;
 }
 
 #ifdef PROFILE
@@ -151,8 +323,8 @@ template <class S> DEV One bin_at(const Z* rows, u32 i) {
 #define STAMP(i)
 #endif
 
-template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args) {
-    typedef Shape<LOGB, CLUSTER> S;
+template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Quick& args) {
+    typedef Shape<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
     extern __shared__ __align__(16) char memory[];
     typename S::Shared& s = *(typename S::Shared*)memory;
@@ -167,12 +339,13 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
     u64* stamps = (u64*)((char*)head + args.out_stride - 512);
 #endif
     STAMP(0)
-    if (t == 0) s.active = s.count = s.found = s.open = s.full = s.left = 0;
+    if (t == 0) s.active = s.count = s.found = s.open = s.full = s.left = s.still = 0;
     if (t < S::OWN) s.listed[t] = 0;
 
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB, helper = t >= S::DECODE;
-    const u32 y = t % T, id = t / T, tau = id & 3, column = id >> 2;
+    // Shifts lie side by side in memory.
+    const u32 tau = t & 3, y = t / 4 % T, column = t / (4 * T);
     const Z* roots = (const Z*)(tables + args.roots);
     Z v[8], w[4];
     if (combs) {
@@ -183,7 +356,10 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
 #pragma unroll
         for (u32 b = 0; b < 3; b++) w[b] = roots[((j2 * T) << b) & (S::B - 1)];
     }
-    for (u32 i = t; i < R; i += S::THREADS) s.roots[i] = roots[i * R];
+    for (u32 i = t; i < R; i += S::THREADS) {
+        s.roots[i] = roots[i * R];
+        s.fine[i] = roots[i];
+    }
     // Zeros ahead make the number of terms a multiple of four.
     const u32 terms = (args.verify_terms + 3) & ~3u, ahead = terms - args.verify_terms;
     const double* series = (const double*)(tables + args.verify_series);
@@ -229,21 +405,26 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
         if (combs) {
             // bucket FFT: over j1.
             int thread = y;
-            Z* tile = s.tiles + id * PAD;
+            Z* tile = s.tiles + (column * 4 + tau) * PAD;
 #pragma unroll
             for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
             Steps<S::LOGR, 3, 0, WarpSync>::run(
                 v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
             Turn<3, 1, Z>::by(v, w[3], w);
+            __syncwarp();
+#pragma unroll
+            for (u32 q = 0; q < 8; q++) tile[padded_at(q * T + y)] = v[q];
+            some_threads_sync<S::COMB>();
         }
         await();
         if (combs) {
-            const u32 j2 = c * ROWS + column;
+            // Columns side by side: points travel in company.
 #pragma unroll
-            for (u32 q = 0; q < 8; q++) {
-                const u32 k1 = q * T + y;
-                Z* to = s.rows + (tau * ROWS + k1 % ROWS) * PAD + padded_at(j2);
-                *remote(to, k1 / ROWS) = v[q];
+            for (u32 m = 0; m < 8; m++) {
+                const u32 i = m * S::COMB + t, from = i % ROWS, shift = i / ROWS & 3;
+                const u32 k1 = i / ROWS / 4;
+                Z* to = s.rows + (k1 % ROWS * 4 + shift) * PAD + padded_at(c * ROWS + from);
+                *remote(to, k1 / ROWS) = s.tiles[(from * 4 + shift) * PAD + padded_at(k1)];
             }
             energy = warp_sum(energy);
             if (lane < CLUSTER) *remote(s.energy + c * S::WARPS + warp, lane) = energy;
@@ -286,7 +467,7 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
         if (combs) {
             // bucket FFT: over j2.
             int thread = y;
-            Z* tile = s.rows + (tau * ROWS + column) * PAD;
+            Z* tile = s.rows + (column * 4 + tau) * PAD;
 #pragma unroll
             for (u32 q = 0; q < 8; q++) v[q] = tile[padded_at(q * T + y)];
             __syncwarp();
@@ -350,35 +531,27 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
         for (u32 i = t; i < 2 * active; i += S::DECODE) {
             const u32 entry = i >> 1, which = i & 1;
             const bool one = s.one[entry].good, two = s.two[entry].good;
-            if (!one && !two && !which) atomicAdd(&s.open, 1u);
+            if (!one && !two && !which) {
+                const u32 at = atomicAdd(&s.open, 1u);
+                if (at < S::OPENS) s.mine[at] = s.act[entry];
+            }
             if (which ? one || !two : !one && !two) continue;
             const Guess& g = one ? s.one[entry] : s.two[entry];
             const u64 f = g.f[which];
             const Z a = g.a[which];
             Entry e = {f, a.x, a.y};
             s.known[atomicAdd(&s.found, 1u)] = e;
-            const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-            const i64 low = (i64)::floor(p) - 1;
-            // Places first, all at once; then what goes there.
-            u32 owner[4], at[4];
-#pragma unroll
-            for (u32 j = 0; j < 4; j++) {
-                owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-                const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
-                at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
-            }
-            Find find;
-            find.a = a;
-            find.f = f;
-#pragma unroll
-            for (u32 j = 0; j < 4; j++)
-                if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
+            send<S>(args, s, f, a);
         }
         some_threads_sync<S::DECODE>();
         if (t < CLUSTER) {
-            *remote(s.counts + c, t) = s.found;
             *remote(s.opens + c, t) = s.open;
             *remote(s.crowds + c, t) = s.active > S::ACTIVE;
+            for (u32 i = 0; i < s.open && i < S::OPENS; i++) {
+                const u32 local = s.mine[i];
+                *remote(&s.opened[c][i], t) = c * ROWS + local / R + R * (local % R);
+            }
+            *remote(s.counts + c, t) = s.found;
         }
     }
     STAMP(7)
@@ -386,16 +559,89 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
     await();
     STAMP(8)
 
-    u32 before = 0, all = 0, open = 0, crowded = 0;
+    u32 before = 0, all = 0, open = 0, crowded = 0, most = 0, lines = S::B + args.verify_reads;
 #pragma unroll
     for (u32 b = 0; b < CLUSTER; b++) {
-        before += b < c ? s.counts[b] : 0;
-        all += s.counts[b];
         open += s.opens[b];
+        most = s.opens[b] > most ? s.opens[b] : most;
         crowded |= s.crowds[b];
     }
     if (status == EXPLAINED && crowded) status = TOO_CROWDED;
+    if (status == EXPLAINED && most > S::OPENS) status = OPEN;
+    // Everyone comes to the same status.
+    if (status == EXPLAINED && open) {
+        if (combs) {
+            const u32 j = R * y + c * ROWS + column;
+            const u64 first = args.step * j + 4 + tau, step = args.step * (R * T);
+            load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
+            // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
+            Radix<3, 1, Z>::run(v);
+            for (u32 b = 0; b < CLUSTER; b++) {
+                for (u32 i = 0; i < s.opens[b]; i++) {
+                    const u32 bin = s.opened[b][i], turn = j * bin & (S::B - 1);
+                    Z sum = v[0];
+#pragma unroll
+                    for (u32 k = 1; k < 8; k++) sum = chosen((bin & 7) == k, v[k], sum);
+                    sum = times(sum, times(s.roots[turn / R], s.fine[turn % R]));
+#pragma unroll
+                    for (u32 d = 4; d < 4 * T; d <<= 1) {
+                        sum.x += __shfl_xor_sync(~0u, sum.x, d);
+                        sum.y += __shfl_xor_sync(~0u, sum.y, d);
+                    }
+                    if (y == 0) *remote(&s.more[i][c * ROWS + column][tau], b) = sum;
+                }
+            }
+        }
+        arrive();
+        await();
+        STAMP(12)
+        const u32 own = s.opens[c];
+        if (warp < own) {
+            const u32 local = s.mine[warp], b = s.opened[c][warp];
+            const One l = bin_at<S>(s.rows, local);
+            Z sum = z_of(0.0, 0.0);
+            for (u32 i = lane >> 2; i < CLUSTER * ROWS; i += 8)
+                sum = plus(sum, s.more[warp][i][lane & 3]);
+#pragma unroll
+            for (u32 d = 4; d < 32; d <<= 1) {
+                sum.x += __shfl_xor_sync(~0u, sum.x, d);
+                sum.y += __shfl_xor_sync(~0u, sum.y, d);
+            }
+            sum = scaled(sum, args.bin);
+            Z u[8], a;
+            u64 f;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                u[i] = l.u[i];
+                u[4 + i] = shuffled(sum, i);
+            }
+            const u32 m = three_or_four(ring, u, b, S::B, args.bin, floor * args.threshold[4],
+                                        lane, f, a);
+            if (lane < m) {
+                Entry e = {f, a.x, a.y};
+                s.known[atomicAdd(&s.found, 1u)] = e;
+                send<S>(args, s, f, a);
+            }
+            if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
+        }
+        STAMP(13)
+        __syncthreads();
+        if (t < CLUSTER) {
+            *remote(s.counts + c, t) = s.found;
+            *remote(s.stills + c, t) = s.still;
+        }
+        arrive();
+        await();
+        open = 0;
+        lines += S::B;
+        for (u32 b = 0; b < CLUSTER; b++) open += s.stills[b];
+    }
+    for (u32 b = 0; b < CLUSTER; b++) {
+        before += b < c ? s.counts[b] : 0;
+        all += s.counts[b];
+    }
     if (status == EXPLAINED && open) status = OPEN;
+    STAMP(14)
     if (status == EXPLAINED && all > args.capacity) status = FULL;
     for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
         known[before + i] = s.known[i];
@@ -463,7 +709,7 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
         h.lines = 1;
         h.left = left;
         h.steps = 3;
-        h.lines_read = S::B + args.verify_reads;
+        h.lines_read = lines;
         h.power = power;
         h.verified = verified;
         *head = h;
@@ -471,19 +717,23 @@ template <u32 LOGB, u32 CLUSTER> static __device__ void quick(const Quick& args)
     STAMP(11)
 }
 
-#define QUICK(LOGB, CLUSTER)                                                                    \
+#define QUICK(LOGB, LOGV, CLUSTER)                                                              \
     extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)                                  \
-        __launch_bounds__(Shape<LOGB, CLUSTER>::THREADS, 1)                                     \
-            quick_##LOGB##_##CLUSTER(const __grid_constant__ Quick a) {                         \
-        quick<LOGB, CLUSTER>(a);                                                                \
+        __launch_bounds__(Shape<LOGB, LOGV, CLUSTER>::THREADS, 1)                               \
+            quick_##LOGB##_##LOGV##_##CLUSTER(const __grid_constant__ Quick a) {                \
+        quick<LOGB, LOGV, CLUSTER>(a);                                                          \
     }
-QUICK(10, 16)
-QUICK(10, 4)
-QUICK(12, 16)
-QUICK(14, 16)
+QUICK(10, 5, 16)
+QUICK(10, 5, 4)
+QUICK(12, 7, 16)
+QUICK(12, 9, 16)
 
-// As QUICK_SHAPES in sparse.rs.
-static_assert(Shape<10, 16>::THREADS == 96 && sizeof(Shape<10, 16>::Shared) <= 48 << 10, "");
-static_assert(Shape<10, 4>::THREADS == 160 && sizeof(Shape<10, 4>::Shared) <= 64 << 10, "");
-static_assert(Shape<12, 16>::THREADS == 160 && sizeof(Shape<12, 16>::Shared) <= 80 << 10, "");
-static_assert(Shape<14, 16>::THREADS == 544 && sizeof(Shape<14, 16>::Shared) <= 224 << 10, "");
+// As QUICK in sparse.rs.
+template <u32 LOGB, u32 LOGV, u32 CLUSTER, u32 THREADS, u32 BYTES> struct Check {
+    typedef Shape<LOGB, LOGV, CLUSTER> S;
+    static_assert(S::THREADS == THREADS && sizeof(typename S::Shared) <= BYTES, "");
+};
+template struct Check<10, 5, 16, 96, 48 << 10>;
+template struct Check<10, 5, 4, 160, 80 << 10>;
+template struct Check<12, 7, 16, 160, 112 << 10>;
+template struct Check<12, 9, 16, 288, 144 << 10>;
