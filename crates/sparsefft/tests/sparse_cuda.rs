@@ -105,6 +105,63 @@ fn exact_and_robust_run_on_the_device_and_agree_with_the_cpu() {
     }
 }
 
+/// The quick kernel: combs from sparse to crowded, every format, up to four frequencies per bin.
+#[test]
+fn plain_signals_of_any_kind_are_solved_quickly() {
+    let Some(device) = device() else { return };
+    for (n, k) in [(1u64 << 16, 1), (1 << 16, 64), (1 << 18, 65), (1 << 20, 256), (1 << 20, 1024)] {
+        for seed in 20..25 {
+            let (truth, data) = make(&device, n, k, 0.0, 1, seed);
+            for noise in [Noise::Exact, Noise::Unknown] {
+                let name = if noise == Noise::Exact { Algorithm::Exact } else { Algorithm::Robust };
+                let plan = CudaPlan::new(&device, asked(n, k, noise, name)).unwrap();
+                let got = plan.transform(&data.signal()).unwrap();
+                assert!(got.certificate().is_certified(), "{n} {k} {seed}");
+                assert_eq!(got.report().place, Place::Gpu, "{n} {k} {seed}");
+                assert!(worst(&truth, &got) < 1e-9, "{n} {k} {seed}: {}", worst(&truth, &got));
+                let again = plan.transform(&data.signal()).unwrap();
+                assert_eq!(got.peaks(), again.peaks(), "{n} {k} {seed}");
+            }
+        }
+    }
+    // Four frequencies in one comb bin, and three in another, among others; five are too many for
+    // the quick kernel, but not for the answer.
+    let n = 1u64 << 20;
+    for crowd in [3u64, 4, 5] {
+        let mut truth = Truth::new();
+        for i in 0..crowd {
+            truth.insert(77 + 4096 * (i * i * 17 + 3), Complex::cis(i as f64));
+        }
+        for i in 0..3 {
+            truth.insert(1234 + 4096 * (i * 60 + 5), Complex::cis(2.0 * i as f64) * 0.5);
+        }
+        for i in 0..90 {
+            truth.insert(5000 + 9973 * i, Complex::cis(0.7 * i as f64));
+        }
+        let mut x = vec![Complex::<f64>::ZERO; n as usize];
+        for (&f, &a) in &truth {
+            x[f as usize] = a * n as f64;
+        }
+        let mut data = device.upload(&x).unwrap();
+        CudaFft::<f64>::new(&device, n).unwrap().run(Direction::Inverse, &mut data).unwrap();
+        let problem = asked(n, truth.len(), Noise::Exact, Algorithm::Exact);
+        let got = CudaPlan::new(&device, problem).unwrap().transform(&data.signal()).unwrap();
+        assert!(got.certificate().is_certified(), "{crowd}");
+        assert!(worst(&truth, &got) < 1e-9, "{crowd}: {}", worst(&truth, &got));
+        // Pairs of f32 are solved down to their rounding.
+        let narrow: Vec<Complex<f32>> = data
+            .download()
+            .unwrap()
+            .iter()
+            .map(|v| Complex::new(v.re as f32, v.im as f32))
+            .collect();
+        let narrow = device.upload(&narrow).unwrap();
+        let problem = asked(n, truth.len(), Noise::Unknown, Algorithm::Robust);
+        let got = CudaPlan::new(&device, problem).unwrap().transform(&narrow.signal()).unwrap();
+        assert!(worst(&truth, &got) < 1e-4, "{crowd}: {}", worst(&truth, &got));
+    }
+}
+
 #[test]
 fn every_other_problem_works_with_samples_from_the_device() {
     let Some(device) = device() else { return };

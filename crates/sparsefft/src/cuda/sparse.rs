@@ -48,7 +48,7 @@ struct Quick {
 /// coefficient hardly ever hold three; with four bins, a few of them do.
 const QUICK: [Quick; 4] = [
     Quick { bins: 10, verify: 5, cluster: 16, threads: 96, shared: 48 << 10, most: 64 },
-    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 80 << 10, most: 64 },
+    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 96 << 10, most: 64 },
     Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
     Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
 ];

@@ -54,6 +54,9 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Shape {
     // Crowded combs take more threads to decode. A warp solves a bin with three frequencies or more.
     static const u32 DECODE = LOGB == LOGV + 3 ? 256 : COMB < 64 ? 64 : COMB, THREADS = DECODE + 32;
     static const u32 OPENS = DECODE / 32;
+    // Warps that fold, one bucket and shift per thread.
+    static const u32 FOLDERS = (THREADS - COMB) / 32;
+    static_assert(4 * V / CLUSTER <= 32 * FOLDERS, "");
     static const u32 BINS = B / CLUSTER, ACTIVE = BINS * 3 / 8 < DECODE / 2 ? BINS * 3 / 8 : DECODE / 2;
     // Distance of the points of one shift: neighbouring shifts lie in other banks.
     static const u32 PAD = R + R / 8 + (10 - R / 8 % 8) % 8;
@@ -61,15 +64,13 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Shape {
 
     struct Shared {
         Z rows[4 * ROWS * PAD];
-        union {
-            Z tiles[4 * ROWS * PAD];
-            Tone tones[FINDS];
-        };
+        Z tiles[4 * ROWS * PAD];
+        Tone tones[FINDS];
         Z roots[R], fine[R];
         double series[100];
         Z folded[V + V / 8];
         Z verify[4 * OWN];
-        double energy[CLUSTER * WARPS], wide[CLUSTER];
+        double energy[CLUSTER * WARPS], wide[CLUSTER * FOLDERS];
         Guess one[ACTIVE], two[ACTIVE];
         Entry known[2 * ACTIVE + 4 * OPENS];
         Find finds[FINDS];
@@ -107,7 +108,12 @@ DEV double warp_sum(double v) {
 
 // COUNT samples, at(i) apart.
 template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
-    if (FORMAT == 0) return ((const Z*)x)[i];
+    if (FORMAT == 0) {
+        // The neighbours come along into the second cache: crowded bins ask for them.
+        Z v;
+        asm("ld.global.nc.L2::128B.v2.f64 {%0, %1}, [%2];" : "=d"(v.x), "=d"(v.y) : "l"((const Z*)x + i));
+        return v;
+    }
     if (FORMAT == 1) {
         float2 v = ((const float2*)x)[i];
         return z_of(v.x, v.y);
@@ -173,67 +179,65 @@ template <class S> DEV void send(const Quick& args, typename S::Shared& s, u64 f
 }
 
 DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
-DEV Z chosen(bool yes, Z a, Z b) { return z_of(yes ? a.x : b.x, yes ? a.y : b.y); }
 DEV float2 times_f(float2 a, float2 b) {
     return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 DEV float2 quotient_f(float2 a, float2 b) {
-    const float r = 1.0f / (b.x * b.x + b.y * b.y);
+    const float r = __fdividef(1.0f, b.x * b.x + b.y * b.y);
     return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
 }
 
-// Three or four frequencies of a bin from eight shifts u, by a warp: Σ_k c_k u[i + k] = 0 with c_M = 1
-// is solved by elimination; lane j finds the root number j of Σ_k c_k z^k by Aberth's iteration, all
-// lanes below M at once, then by Newton's. Gives M, or 0 where it fails; f and a are those of this lane.
-DEV u32 three_or_four(const Ring& ring, const Z* u, u32 b, u32 bins, double bin, double tolerance,
+// Three or four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8,
+// by a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
+// then finds the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's.
+// Gives their number, or 0 where it fails; f and a are those of this lane. Loops keep the code short:
+// it runs once, and waits for its instructions otherwise.
+DEV u32 three_or_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
                       u32 lane, u64& f, Z& a) {
-    Z h[4][5];
-#pragma unroll
-    for (u32 i = 0; i < 4; i++)
-#pragma unroll
-        for (u32 k = 0; k < 5; k++) h[i][k] = i + k < 8 ? u[i + k] : u[7];
-    double first = 0.0, last = 0.0;
-#pragma unroll
+    const u32 row = lane >> 3, column = lane & 7;
+    Z h = shuffled(mine, (row + column) & 7);
+    u32 order = 0, used = 0, m = 4;
+    double first = 0.0;
+#pragma unroll 1
     for (u32 p = 0; p < 4; p++) {
-        // The largest pivot.
+        // The largest pivot among the rows that are left.
+        const Z entry = shuffled(h, (lane & 24) | p);
+        double size = used >> row & 1 ? -1.0 : norm(entry);
+        u32 pivot = row;
 #pragma unroll
-        for (u32 i = p + 1; i < 4; i++) {
-            const bool swap = norm(h[i][p]) > norm(h[p][p]);
-#pragma unroll
-            for (u32 k = p; k < 5; k++) {
-                const Z t = h[p][k];
-                h[p][k] = chosen(swap, h[i][k], t);
-                h[i][k] = chosen(swap, t, h[i][k]);
+        for (u32 d = 8; d < 32; d <<= 1) {
+            const double other = __shfl_xor_sync(~0u, size, d);
+            const u32 its = __shfl_xor_sync(~0u, pivot, d);
+            if (other > size || (other == size && its < pivot)) {
+                size = other;
+                pivot = its;
             }
         }
-        last = norm(h[p][p]);
-        if (p == 0) first = last;
-        if (p < 3 && last <= 1e-24 * first) return 0;
-        const Z inverse = scaled(conj(h[p][p]), 1.0 / last);
-#pragma unroll
-        for (u32 k = p + 1; k < 5; k++) h[p][k] = times(h[p][k], inverse);
-#pragma unroll
-        for (u32 i = p + 1; i < 4; i++)
-#pragma unroll
-            for (u32 k = p + 1; k < 5; k++) h[i][k] = minus(h[i][k], times(h[i][p], h[p][k]));
+        if (p == 0) first = size;
+        // The last pivot vanishes where three frequencies explain the shifts.
+        if (size <= (p < 3 ? 1e-24 : 1e-18) * first) {
+            if (p < 3) return 0;
+            m = 3;
+            break;
+        }
+        const Z top = shuffled(h, pivot * 8 + p);
+        const Z scaled_row = times(shuffled(h, pivot * 8 + column), scaled(conj(top), 1.0 / size));
+        h = row == pivot ? scaled_row : minus(h, times(entry, scaled_row));
+        used |= 1u << pivot;
+        order |= pivot << (8 * p);
     }
-    // The last pivot vanishes where three frequencies explain the shifts.
-    const u32 m = last <= 1e-18 * first ? 3 : 4;
+    // c_m = -1; rows stand where their pivots were.
     Z c[5];
-#pragma unroll
-    for (u32 k = 0; k < 4; k++) c[k] = m == 4 ? h[k][4] : k < 3 ? h[k][3] : z_of(-1.0, 0.0);
-    c[4] = m == 4 ? z_of(-1.0, 0.0) : z_of(0.0, 0.0);
-    // Back substitution; rows are scaled to ones on the diagonal.
-#pragma unroll
-    for (int i = 2; i >= 0; i--)
-#pragma unroll
-        for (u32 k = i + 1; k < 4; k++)
-            if (k < m) c[i] = minus(c[i], times(h[i][k], c[k]));
-    const bool mine = lane < m;
     float2 cf[5], z;
 #pragma unroll
-    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    for (u32 k = 0; k < 5; k++) {
+        c[k] = shuffled(h, (order >> (8 * (k & 3)) & 3) * 8 + m);
+        if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
+        cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    }
+    const bool active = lane < m;
     __sincosf(6.2831853f * ((float)lane + 0.35f) / (float)m, &z.y, &z.x);
+#pragma unroll 1
     for (u32 turn = 0; turn < 16; turn++) {
         float2 p = cf[4], d = make_float2(0.0f, 0.0f);
 #pragma unroll
@@ -247,8 +251,7 @@ DEV u32 three_or_four(const Ring& ring, const Z* u, u32 b, u32 bins, double bin,
         float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
-            const float2 other =
-                make_float2(__shfl_sync(~0u, z.x, k), __shfl_sync(~0u, z.y, k));
+            const float2 other = make_float2(__shfl_sync(~0u, z.x, k), __shfl_sync(~0u, z.y, k));
             const float2 gap = make_float2(z.x - other.x, z.y - other.y);
             const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
             if (k < m && k != lane) sum = make_float2(sum.x + term.x, sum.y + term.y);
@@ -257,8 +260,8 @@ DEV u32 three_or_four(const Ring& ring, const Z* u, u32 b, u32 bins, double bin,
         slope = make_float2(1.0f - slope.x, -slope.y);
         const float2 step = quotient_f(ratio, slope);
         z = make_float2(z.x - step.x, z.y - step.y);
-        const bool moving = mine && step.x * step.x + step.y * step.y > 1e-11f;
-        if (!__any_sync(~0u, moving)) break;
+        // The iteration is of third order: the next step would be far below the precision.
+        if (!__any_sync(~0u, active && step.x * step.x + step.y * step.y > 1e-6f)) break;
     }
     Z root = z_of(z.x, z.y);
 #pragma unroll 1
@@ -273,46 +276,39 @@ DEV u32 three_or_four(const Ring& ring, const Z* u, u32 b, u32 bins, double bin,
     }
     double away;
     f = ring.snap(turns(root), bins, bin, b, away);
-    // Values by the polynomial that vanishes at the other frequencies, from both halves.
+    // Values by the polynomial q that vanishes at the other frequencies, from both halves.
     const Z own = ring.root(f);
-    Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0], all[4];
+    Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
     bool distinct = true;
-#pragma unroll
-    for (u32 k = 0; k < 4; k++) {
+#pragma unroll 1
+    for (u32 k = 0; k < m; k++) {
         const u64 other = __shfl_sync(~0u, f, k);
-        all[k] = shuffled(own, k);
-        if (k >= m || k == lane) continue;
-        distinct &= other != f;
-        // q·(z - z_k), highest power first in q[3].
+        const Z at = shuffled(own, k);
+        if (k != lane) {
+            distinct &= other != f;
 #pragma unroll
-        for (int i = 3; i >= 0; i--)
-            q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], all[k]));
-        product = times(product, minus(own, all[k]));
+            for (int i = 3; i >= 0; i--)
+                q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], at));
+            product = times(product, minus(own, at));
+        }
     }
-    const Z four = ring.root(f * 4 & ring.mask);
     Z low = z_of(0.0, 0.0), high = low;
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
-        low = plus(low, times(q[i], u[i]));
-        high = plus(high, times(q[i], u[4 + i]));
+        low = plus(low, times(q[i], shuffled(mine, i)));
+        high = plus(high, times(q[i], shuffled(mine, 4 + i)));
     }
-    a = scaled(quotient(plus(low, times(high, conj(four))), product), 0.5);
-    // What is left at shift `lane`.
-    double left = 0.0, energy = 0.0;
-    Z rest = z_of(0.0, 0.0);
-#pragma unroll
-    for (u32 i = 0; i < 8; i++) rest = lane == i ? u[i] : rest;
-    energy = lane < 8 ? norm(rest) : 0.0;
-#pragma unroll
-    for (u32 k = 0; k < 4; k++) {
+    const Z two = times(own, own);
+    a = scaled(quotient(plus(low, times(high, conj(times(two, two)))), product), 0.5);
+    // What is left at the shift of this lane.
+    Z rest = mine;
+#pragma unroll 1
+    for (u32 k = 0; k < m; k++) {
         const u64 other = __shfl_sync(~0u, f, k);
-        const Z value = shuffled(a, k);
-        if (k < m) rest = minus(rest, times(value, ring.phase(other, lane & 7)));
+        rest = minus(rest, times(shuffled(a, k), ring.phase(other, lane & 7)));
     }
-    left = lane < 8 ? norm(rest) : 0.0;
-    left = warp_sum(left);
-    energy = warp_sum(energy);
-    const bool good = __all_sync(~0u, !mine || distinct) && left <= tolerance + 1e-23 * energy;
+    const double left = warp_sum(norm(rest)), energy = warp_sum(norm(mine));
+    const bool good = __all_sync(~0u, !active || distinct) && left <= 4.0 * tolerance + 1e-23 * energy;
     return good ? m : 0;
 }
 
@@ -368,16 +364,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     // Everyone is there and ready to be written to.
     arrive();
     STAMP(1)
-    if (helper) {
+    if (!combs) {
         const double* taps = (const double*)(tables + args.verify_taps);
         const u32 items = 4 * S::V / CLUSTER, reads = args.verify_reads, reach = reads / 2;
-        double wide = 0.0;
-        bool waited = false;
-        for (u32 i = lane; i < (items + 31) / 32 * 32; i += 32) {
-            const u32 item = c * items + i, shift = item & 3, bucket = item >> 2;
-            const u32 begin = (bucket + reach) & (S::V - 1);
-            Z u[5], sum = z_of(0.0, 0.0);
-            double g[5];
+        const u32 i = t - S::COMB, item = c * items + i, shift = item & 3, bucket = item >> 2;
+        const u32 begin = (bucket + reach) & (S::V - 1);
+        Z u[5], sum = z_of(0.0, 0.0);
+        double g[5];
+        if (i < items) {
             load<5>(x, args.format, u, [&](u32 k) {
                 u32 tap = begin + k * S::V;
                 tap = tap < reads ? tap : begin;
@@ -386,49 +380,43 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 #pragma unroll
             for (u32 k = 0; k < 5; k++) {
                 u32 tap = begin + k * S::V;
-                g[k] = tap < reads && i < items ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
+                g[k] = tap < reads ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
             }
 #pragma unroll
             for (u32 k = 0; k < 5; k++) {
                 sum.x = fma(g[k], u[k].x, sum.x);
                 sum.y = fma(g[k], u[k].y, sum.y);
             }
-            wide += norm(sum);
-            if (!waited) await();
-            waited = true;
-            if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
         }
-        wide = warp_sum(wide);
-        if (lane < CLUSTER) *remote(s.wide + c, lane) = wide;
-    } else {
-        double energy = 0.0;
-        if (combs) {
-            // bucket FFT: over j1.
-            int thread = y;
-            Z* tile = s.tiles + (column * 4 + tau) * PAD;
-#pragma unroll
-            for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
-            Steps<S::LOGR, 3, 0, WarpSync>::run(
-                v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
-            Turn<3, 1, Z>::by(v, w[3], w);
-            __syncwarp();
-#pragma unroll
-            for (u32 q = 0; q < 8; q++) tile[padded_at(q * T + y)] = v[q];
-            some_threads_sync<S::COMB>();
-        }
+        const double wide = warp_sum(norm(sum));
         await();
-        if (combs) {
-            // Columns side by side: points travel in company.
+        if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
+        if (lane < CLUSTER) *remote(s.wide + c * S::FOLDERS + i / 32, lane) = wide;
+    } else {
+        // bucket FFT: over j1.
+        double energy = 0.0;
+        int thread = y;
+        Z* tile = s.tiles + (column * 4 + tau) * PAD;
 #pragma unroll
-            for (u32 m = 0; m < 8; m++) {
-                const u32 i = m * S::COMB + t, from = i % ROWS, shift = i / ROWS & 3;
-                const u32 k1 = i / ROWS / 4;
-                Z* to = s.rows + (k1 % ROWS * 4 + shift) * PAD + padded_at(c * ROWS + from);
-                *remote(to, k1 / ROWS) = s.tiles[(from * 4 + shift) * PAD + padded_at(k1)];
-            }
-            energy = warp_sum(energy);
-            if (lane < CLUSTER) *remote(s.energy + c * S::WARPS + warp, lane) = energy;
+        for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
+        Steps<S::LOGR, 3, 0, WarpSync>::run(
+            v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+        Turn<3, 1, Z>::by(v, w[3], w);
+        __syncwarp();
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) tile[padded_at(q * T + y)] = v[q];
+        energy = warp_sum(energy);
+        some_threads_sync<S::COMB>();
+        await();
+        // Columns side by side: points travel in company.
+#pragma unroll
+        for (u32 m = 0; m < 8; m++) {
+            const u32 i = m * S::COMB + t, from = i % ROWS, shift = i / ROWS & 3;
+            const u32 k1 = i / ROWS / 4;
+            Z* to = s.rows + (k1 % ROWS * 4 + shift) * PAD + padded_at(c * ROWS + from);
+            *remote(to, k1 / ROWS) = s.tiles[(from * 4 + shift) * PAD + padded_at(k1)];
         }
+        if (lane < CLUSTER) *remote(s.energy + c * S::WARPS + warp, lane) = energy;
     }
     STAMP(2)
     arrive();
@@ -439,7 +427,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     double power = 0.0;
     for (u32 i = lane; i < CLUSTER * S::WARPS; i += 32) power += s.energy[i];
     power = warp_sum(power) / (4.0 * S::B);
-    double wide = warp_sum(lane < CLUSTER ? s.wide[lane] : 0.0) / (4.0 * args.verify_energy);
+    double wide = 0.0;
+    for (u32 i = lane; i < CLUSTER * S::FOLDERS; i += 32) wide += s.wide[i];
+    wide = warp_sum(wide) / (4.0 * args.verify_energy);
     if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) status = STRANGE;
     if (status == EXPLAINED && wide > 100.0 * power) status = BLIND;
     const double floor = ROUNDING * ROUNDING * power * args.bin;
@@ -528,20 +518,27 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         some_threads_sync<S::DECODE>();
         STAMP(6)
         // Finds go into this block's list, and to the blocks whose buckets they reach.
-        for (u32 i = t; i < 2 * active; i += S::DECODE) {
+        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::DECODE) {
             const u32 entry = i >> 1, which = i & 1;
-            const bool one = s.one[entry].good, two = s.two[entry].good;
-            if (!one && !two && !which) {
+            const bool there = i < 2 * active, one = there && s.one[entry].good;
+            const bool two = there && !one && s.two[entry].good;
+            if (there && !one && !two && !which) {
                 const u32 at = atomicAdd(&s.open, 1u);
                 if (at < S::OPENS) s.mine[at] = s.act[entry];
             }
-            if (which ? one || !two : !one && !two) continue;
-            const Guess& g = one ? s.one[entry] : s.two[entry];
-            const u64 f = g.f[which];
-            const Z a = g.a[which];
-            Entry e = {f, a.x, a.y};
-            s.known[atomicAdd(&s.found, 1u)] = e;
-            send<S>(args, s, f, a);
+            const bool found = two || (one && !which);
+            const u32 mask = __ballot_sync(~0u, found);
+            u32 at = 0;
+            if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+            at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+            if (found) {
+                const Guess& g = one ? s.one[entry] : s.two[entry];
+                const u64 f = g.f[which];
+                const Z a = g.a[which];
+                Entry e = {f, a.x, a.y};
+                s.known[at] = e;
+                send<S>(args, s, f, a);
+            }
         }
         some_threads_sync<S::DECODE>();
         if (t < CLUSTER) {
@@ -559,6 +556,24 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     await();
     STAMP(8)
 
+    // peel: gains and tones of the coefficients from..to that reached this block.
+    auto peel = [&](u32 from, u32 to, u32 thread, u32 threads) {
+        for (u32 i = 4 * from + thread; i < 4 * (to < S::FINDS ? to : S::FINDS); i += threads) {
+            const Find find = s.finds[i >> 2];
+            const u32 k = i & 3;
+            const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
+            const double lowest = ::floor(p) - 1.0;
+            const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
+            Tone& tone = s.tones[i >> 2];
+            tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
+            tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
+            if (b / S::OWN == c) {
+                const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
+                if (at < S::LIST) s.list[b % S::OWN][at] = i;
+            }
+        }
+    };
+    u32 peeled = 0;
     u32 before = 0, all = 0, open = 0, crowded = 0, most = 0, lines = S::B + args.verify_reads;
 #pragma unroll
     for (u32 b = 0; b < CLUSTER; b++) {
@@ -576,27 +591,40 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
             // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
             Radix<3, 1, Z>::run(v);
-            for (u32 b = 0; b < CLUSTER; b++) {
-                for (u32 i = 0; i < s.opens[b]; i++) {
-                    const u32 bin = s.opened[b][i], turn = j * bin & (S::B - 1);
-                    Z sum = v[0];
 #pragma unroll
-                    for (u32 k = 1; k < 8; k++) sum = chosen((bin & 7) == k, v[k], sum);
+            for (u32 k = 0; k < 8; k++) s.tiles[k * S::COMB + t] = v[k];
+        }
+        __syncthreads();
+        // Warps with the same column take bins in turn.
+        if (!helper) {
+            const u32 point = t % S::COMB, col = point / (4 * T), j = R * (point / 4 % T) + c * ROWS + col;
+            u32 number = t / S::COMB;
+#pragma unroll 1
+            for (u32 b = 0; b < CLUSTER; b++) {
+#pragma unroll 1
+                for (u32 i = 0; i < s.opens[b]; i++) {
+                    if (number++ % (S::DECODE / S::COMB)) continue;
+                    const u32 bin = s.opened[b][i], turn = j * bin & (S::B - 1);
+                    Z sum = s.tiles[(bin & 7) * S::COMB + point];
                     sum = times(sum, times(s.roots[turn / R], s.fine[turn % R]));
 #pragma unroll
                     for (u32 d = 4; d < 4 * T; d <<= 1) {
                         sum.x += __shfl_xor_sync(~0u, sum.x, d);
                         sum.y += __shfl_xor_sync(~0u, sum.y, d);
                     }
-                    if (y == 0) *remote(&s.more[i][c * ROWS + column][tau], b) = sum;
+                    if (point / 4 % T == 0) *remote(&s.more[i][c * ROWS + col][tau], b) = sum;
                 }
             }
         }
+        peeled = s.count;
         arrive();
         await();
         STAMP(12)
         const u32 own = s.opens[c];
-        if (warp < own) {
+        if (warp >= own) {
+            // The others peel what is known already.
+            peel(0, peeled, t - 32 * own, S::THREADS - 32 * own);
+        } else {
             const u32 local = s.mine[warp], b = s.opened[c][warp];
             const One l = bin_at<S>(s.rows, local);
             Z sum = z_of(0.0, 0.0);
@@ -608,15 +636,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                 sum.y += __shfl_xor_sync(~0u, sum.y, d);
             }
             sum = scaled(sum, args.bin);
-            Z u[8], a;
+            // Shift number lane mod 8.
+            Z mine = (lane & 7) == 0 ? l.u[0] : (lane & 7) == 1 ? l.u[1] : (lane & 7) == 2 ? l.u[2] : l.u[3];
+            if (lane & 4) mine = sum;
+            Z a;
             u64 f;
-#pragma unroll
-            for (u32 i = 0; i < 4; i++) {
-                u[i] = l.u[i];
-                u[4 + i] = shuffled(sum, i);
-            }
-            const u32 m = three_or_four(ring, u, b, S::B, args.bin, floor * args.threshold[4],
-                                        lane, f, a);
+            const u32 m = three_or_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane,
+                                        f, a);
             if (lane < m) {
                 Entry e = {f, a.x, a.y};
                 s.known[atomicAdd(&s.found, 1u)] = e;
@@ -645,23 +671,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     if (status == EXPLAINED && all > args.capacity) status = FULL;
     for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
         known[before + i] = s.known[i];
-    // peel: the verifying buckets of this block.
-    const u32 finds = s.count < S::FINDS ? s.count : S::FINDS;
+    // peel: the rest of what reached this block.
+    peel(peeled, s.count, t, S::THREADS);
     if (t == 0 && s.count > S::FINDS) s.full = 1;
-    for (u32 i = t; i < 4 * finds; i += S::THREADS) {
-        const Find find = s.finds[i >> 2];
-        const u32 k = i & 3;
-        const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
-        const double lowest = ::floor(p) - 1.0;
-        const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[i >> 2];
-        tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
-        if (b / S::OWN == c) {
-            const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
-            if (at < S::LIST) s.list[b % S::OWN][at] = i;
-        }
-    }
     __syncthreads();
     STAMP(9)
     double leaks = args.verify_leak * args.verify_leak * power;
@@ -734,6 +746,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER, u32 THREADS, u32 BYTES> struct Check 
     static_assert(S::THREADS == THREADS && sizeof(typename S::Shared) <= BYTES, "");
 };
 template struct Check<10, 5, 16, 96, 48 << 10>;
-template struct Check<10, 5, 4, 160, 80 << 10>;
+template struct Check<10, 5, 4, 160, 96 << 10>;
 template struct Check<12, 7, 16, 160, 112 << 10>;
 template struct Check<12, 9, 16, 288, 144 << 10>;
