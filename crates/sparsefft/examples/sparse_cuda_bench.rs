@@ -448,7 +448,9 @@ fn scatter(
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
 fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
-    println!("n | k | noise | signals | wrong | certified | on the device | worst error");
+    println!(
+        "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
+    );
     let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
     let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
     for (log_n, k, sigma) in few.chain(many).chain([(18, 50, 0.1), (18, 300, 0.1)]) {
@@ -482,7 +484,8 @@ fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
         }
         *failures += wrong;
         println!(
-            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e}"
+            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e} | {}",
+            plan.missed()
         );
     }
     Ok(())

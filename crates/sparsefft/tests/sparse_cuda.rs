@@ -130,7 +130,7 @@ fn plain_signals_of_any_kind_are_solved_quickly() {
     for crowd in [3u64, 4, 5] {
         let mut truth = Truth::new();
         for i in 0..crowd {
-            truth.insert(77 + 4096 * (i * i * 17 + 3), Complex::cis(i as f64));
+            truth.insert(77 + 4096 * (i * i * 13 + 3), Complex::cis(i as f64));
         }
         for i in 0..3 {
             truth.insert(1234 + 4096 * (i * 60 + 5), Complex::cis(2.0 * i as f64) * 0.5);
@@ -268,9 +268,12 @@ fn signals_may_live_anywhere() {
     let raw = unsafe { Signal::from_raw(&device, data.signal().pointer(), n, Format::ComplexF64) };
     let raw = plan.transform(&raw).unwrap();
     for other in [&over_the_bus, &gathered, &raw] {
-        assert_eq!(first.peaks(), other.peaks());
+        assert!(worst(&truth, other) < 1e-12);
         assert_eq!(other.report().place, Place::Gpu);
     }
+    // The same kernel gives the same bits; what the CPU gathered goes through another one.
+    assert_eq!(first.peaks(), over_the_bus.peaks());
+    assert_eq!(first.peaks(), raw.peaks());
     // A source that fails says so, and one that nobody could hold in memory works.
     let failing = from_fn(n, |i| Ok(vec![Complex::new(f64::NAN, 0.0); i.len()]));
     assert!(matches!(plan.transform_samples(&failing), Err(Error::NonFinite { .. })));

@@ -245,6 +245,8 @@ pub struct CudaPlan {
     /// What the quick kernel needs, where it can do the problem, and how often it is passed over.
     quick: Option<Mutex<Ready>>,
     pause: AtomicU32,
+    /// Signals that the quick kernel left to others.
+    missed: AtomicU32,
     workspace: Mutex<Workspace>,
     /// Buffers of the voting algorithms.
     votes: Pool,
@@ -303,6 +305,7 @@ impl CudaPlan {
             levels: Mutex::default(),
             quick: None,
             pause: AtomicU32::new(0),
+            missed: AtomicU32::new(0),
             workspace: Mutex::default(),
             votes: Pool::default(),
         };
@@ -358,7 +361,16 @@ impl CudaPlan {
             let answer = quick.level.answer(plan, &head, &entries, real, 1).ok()?;
             Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
         };
-        Ok(part.iter().zip(outcomes).map(conclude).collect())
+        let done: Vec<Option<Spectrum>> = part.iter().zip(outcomes).map(conclude).collect();
+        let missed = done.iter().filter(|d| d.is_none()).count();
+        self.missed.fetch_add(missed as u32, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// How many signals the quick kernel has left to others, for measurements.
+    #[doc(hidden)]
+    pub fn missed(&self) -> u32 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// The plan, as the CPU would carry it out.
