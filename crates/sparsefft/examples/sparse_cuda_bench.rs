@@ -1,8 +1,8 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise and the bins (with `:only` at its end, of the variants alone); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
@@ -511,15 +511,22 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
     let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
     let sigma: f64 = part(3).parse()?;
     let bins = part(4).parse().ok();
+    let seed = part(5).parse().unwrap_or(3);
     let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
-    let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, 3)?;
+    let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, seed)?;
     println!("{words}");
     let problem = problem(1 << log_n, k, noise);
-    if !words.ends_with("only") {
+    if !words.ends_with("only") && !words.ends_with("once") {
         let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
         row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
     }
     for (name, image, shape) in variants {
+        if words.ends_with("once") {
+            let plan = CudaPlan::tuned_quick(device, problem.clone(), image.clone())?;
+            let error = worst(&truths[0], &plan.transform(&data.signal())?);
+            println!("  {name} error {error:.1e} {:?}", plan.last());
+            continue;
+        }
         let plan = if name.contains("quick") {
             CudaPlan::tuned_quick(device, problem.clone(), image.clone())?
         } else {

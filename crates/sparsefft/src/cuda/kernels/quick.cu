@@ -8,8 +8,9 @@
 // 2. Transforms over j2: the bins. That warp transforms one shift of the verifying window.
 // 3. Bins that hold something are listed and decoded, as one frequency by half of the threads and as
 //    two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. Bins with three or four frequencies get four more shifts, of these bins alone, by the
-//    definition; their frequencies are the roots of the polynomial that the eight shifts satisfy.
+// 4. Bins with three or four frequencies, or two that are close, get four more shifts, of these bins
+//    alone, by the definition; their frequencies are the roots of the polynomial that the eight
+//    shifts satisfy.
 // 5. What was found leaves the verifying buckets, and they are judged.
 #include "sparse.cuh"
 
@@ -198,12 +199,12 @@ DEV float2 quotient_f(float2 a, float2 b) {
     return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
 }
 
-// Three or four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8,
-// by a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
+// Up to four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8, by
+// a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
 // then finds the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's.
 // Gives their number, or 0 where it fails; f and a are those of this lane. Loops keep the code short:
 // it runs once, and waits for its instructions otherwise.
-DEV u32 three_or_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
+DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
                       u32 lane, u64& f, Z& a) {
     const u32 row = lane >> 3, column = lane & 7;
     Z h = shuffled(mine, (row + column) & 7);
@@ -225,10 +226,10 @@ DEV u32 three_or_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, dou
             }
         }
         if (p == 0) first = size;
-        // The last pivot vanishes where three frequencies explain the shifts.
-        if (size <= (p < 3 ? 1e-24 : 1e-18) * first) {
-            if (p < 3) return 0;
-            m = 3;
+        // A pivot vanishes where the frequencies before it explain the shifts.
+        if (size <= 1e-18 * first) {
+            if (p < 2) return 0;
+            m = p;
             break;
         }
         const Z top = shuffled(h, pivot * 8 + p);
@@ -654,7 +655,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             if (lane & 4) mine = sum;
             Z a;
             u64 f;
-            const u32 m = three_or_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane,
+            const u32 m = up_to_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane,
                                         f, a);
             if (lane < m) {
                 Entry e = {f, a.x, a.y};
