@@ -59,6 +59,12 @@ pub fn run(args: &[String]) -> Result<bool, String> {
                 .args(["--", "-D", "warnings"])),
         );
     }
+    check(
+        "cargo clippy of the Python module with GPUs",
+        tee(cargo()
+            .args(["clippy", "-p", "sparsefft-python", "--features", "cuda"])
+            .args(["--", "-D", "warnings"])),
+    );
     let current = crate::kernels::run(&["--check".to_string()]);
     if let Err(message) = &current {
         eprintln!("xtask test: {message}");

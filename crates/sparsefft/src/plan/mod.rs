@@ -245,6 +245,17 @@ impl Plan {
         workspace: &mut Workspace,
         place: Place,
     ) -> Result<Spectrum, Error> {
+        self.transform_by(signal, workspace, place, None)
+    }
+
+    /// The same, with hashes kept by someone else.
+    pub(crate) fn transform_by<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        workspace: &mut Workspace,
+        place: Place,
+        keeper: Option<&dyn algorithms::vote::Keeper>,
+    ) -> Result<Spectrum, Error> {
         let started = Instant::now();
         let problem = &self.inner.problem;
         if signal.len() != problem.n {
@@ -253,8 +264,10 @@ impl Plan {
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
         let mut run = Run::new(&self.inner, seen, workspace);
+        run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let answer = algorithms::run(&mut run)?;
         let (read, stages) = (run.samples_read, run.clock.stages());
+        let place = run.place.unwrap_or(place);
         Ok(self.finish(answer, read, stages, place, started))
     }
 
