@@ -120,7 +120,7 @@ class Sketch:
         ValueError
             A sample was added before, or lies outside the signal. Nothing was added.
         """
-        array = host_array(x, "auto")
+        array = host_array(x)
         if start < 0 or step < 1:
             raise ValueError(
                 f"start = {start}, step = {step}: start must be 0 or more, step 1 or more"
