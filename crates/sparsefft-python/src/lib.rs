@@ -13,6 +13,7 @@ mod device;
 mod error;
 mod plan;
 mod run;
+mod sketch;
 mod source;
 
 use pyo3::prelude::*;
@@ -32,6 +33,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<plan::Plan>()?;
     m.add_class::<plan::Run>()?;
+    m.add_class::<sketch::Sketch>()?;
     #[cfg(feature = "cuda")]
     m.add_class::<device::DeviceArray>()?;
     m.add_function(wrap_pyfunction!(no_cuda, m)?)?;

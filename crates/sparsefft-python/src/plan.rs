@@ -71,7 +71,7 @@ pub struct Plan {
 impl Plan {
     #[new]
     #[pyo3(signature = (n, k, *, real, tol, snr, failure_probability, algorithm, taper, fallback,
-                        seed))]
+                        seed, one_pass=false))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
         n: &Bound<'_, PyAny>,
@@ -84,6 +84,7 @@ impl Plan {
         taper: Option<(String, f64)>,
         fallback: &str,
         seed: &Bound<'_, PyAny>,
+        one_pass: bool,
     ) -> PyResult<Self> {
         let n = integer(n, "n", "a positive integer")?;
         let seed = integer(seed, "seed", "an integer from 0 to 2**64 - 1")?;
@@ -125,7 +126,10 @@ impl Plan {
                 )));
             }
         };
-        let problem = problem.algorithm(algorithm).fallback(fallback);
+        let mut problem = problem.algorithm(algorithm).fallback(fallback);
+        if one_pass {
+            problem = problem.one_pass();
+        }
         let plan = sparsefft::Plan::new(problem).map_err(|e| exception(e, "n"))?;
         Ok(Plan {
             plan,
@@ -319,7 +323,13 @@ impl Plan {
         Ok(list.into_any())
     }
 
-    fn finish<'py>(
+    /// The library's plan.
+    pub fn native(&self) -> &sparsefft::Plan {
+        &self.plan
+    }
+
+    /// The answer as arrays.
+    pub fn finish<'py>(
         &self,
         py: Python<'py>,
         spectrum: Spectrum,

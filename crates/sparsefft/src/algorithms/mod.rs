@@ -93,6 +93,9 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
 
 /// The samples that the planned method reads first.
 pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
+    if let Some(menu) = plan.menu() {
+        return Box::new(menu.indices(plan).into_iter());
+    }
     match &plan.recipe.method {
         Method::Peel(recipe) => Box::new(peeling::sample_indices(plan, recipe)),
         Method::Dense => Box::new(0..plan.problem.n),

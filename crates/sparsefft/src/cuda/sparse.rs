@@ -406,7 +406,7 @@ impl CudaPlan {
         let problem = &prepared.problem;
         let Method::Peel(peeling) = &prepared.recipe.method else { return None };
         let First::Comb { bins } = peeling.first else { return None };
-        if problem.k() == Some(0) || problem.taper != Taper::None {
+        if problem.k() == Some(0) || problem.taper != Taper::None || problem.one_pass {
             return None;
         }
         let attempt = levels.len() as u32 + 1;
