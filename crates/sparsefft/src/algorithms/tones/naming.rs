@@ -1,0 +1,103 @@
+//! What is left when no more tones come: drifting tones, bands and clusters.
+
+use super::comb::{Comb, Tone};
+use super::drift;
+use super::engine::Engine;
+use super::extras;
+use super::locate::Limits;
+use super::refine::bend;
+use crate::stages::Stage;
+
+impl Engine<'_, '_> {
+    /// Tests for drift the tones beside which something is left.
+    pub(super) fn drifts(&mut self, first: &mut Comb, limits: &Limits) {
+        let lobe = first.window.null;
+        let mut order: Vec<usize> = (0..self.tones.len()).collect();
+        order.sort_by(|&a, &b| {
+            self.tones[b].amplitude.norm_sqr().total_cmp(&self.tones[a].amplitude.norm_sqr())
+        });
+        let strongest: Vec<Tone> = order.into_iter().map(|i| self.tones[i]).collect();
+        for main in strongest.into_iter().take(64) {
+            if !self.tones.contains(&main) || main.drift != 0.0 {
+                continue;
+            }
+            let scale = first.geometry.scale();
+            let apart = |t: &Tone| {
+                let d = t.nu - main.nu;
+                ((d - d.round()) * scale).abs()
+            };
+            let p = first.geometry.position(main.nu);
+            let reach = lobe + 6.0;
+            let open_near = |comb: &Comb| {
+                comb.energy
+                    .iter()
+                    .enumerate()
+                    .filter(|&(b, &e)| {
+                        e > limits.detect && comb.geometry.distance(p, b as f64) < reach
+                    })
+                    .count()
+            };
+            let bent = bend(first, &main, &limits.floor);
+            let friends: Vec<Tone> = self
+                .tones
+                .iter()
+                .copied()
+                .filter(|t| {
+                    *t != main
+                        && apart(t) < reach
+                        && t.amplitude.norm() < 0.9 * main.amplitude.norm()
+                })
+                .collect();
+            if open_near(first) == 0 && bent.value.norm() < 5.0 * bent.std {
+                continue;
+            }
+            friends.iter().for_each(|t| first.restore(t));
+            let before = open_near(first);
+            let mut best: Option<drift::Drifting> = None;
+            for guess in [bent.value.im, 0.3, -0.3, 1.0, -1.0, 3.0, -3.0, 7.0, -7.0] {
+                if let Some(found) = drift::fit(first, &main, guess.clamp(-8.0, 8.0), &limits.floor)
+                    && best.as_ref().is_none_or(|b| found.misfit < b.misfit)
+                {
+                    best = Some(found);
+                }
+            }
+            let mut accepted = false;
+            if let Some(found) = best {
+                first.replace(&main, &found.tone);
+                let significant = found.tone.drift.abs() > 5.0 * found.drift_std;
+                accepted = significant && open_near(first) == 0 && before > 0;
+                if accepted {
+                    self.tones.retain(|t| *t != main && !friends.contains(t));
+                    self.tones.push(found.tone);
+                    self.dirty.clear();
+                    self.dirty.resize(self.tones.len(), false);
+                } else {
+                    first.replace(&found.tone, &main);
+                }
+            }
+            if !accepted {
+                friends.iter().for_each(|t| first.remove(t));
+            }
+        }
+        self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Names what is left as bands and clusters; whether that was possible.
+    pub(super) fn name_rest(&mut self, first: &mut Comb, limits: &Limits) -> bool {
+        if self.open(first, limits) == 0 {
+            return true;
+        }
+        let found =
+            extras::stretches(first, &mut self.tones, limits.detect, limits.floor.s2, &self.skip);
+        self.dirty.clear();
+        self.dirty.resize(self.tones.len(), false);
+        let Some(found) = found else { return false };
+        for s in found {
+            if s.band { self.bands.push(s) } else { self.clusters.push(s) }
+        }
+        let all = [self.bands.as_slice(), &self.clusters].concat();
+        extras::mask(&first.geometry, first.window.half, &all, &mut self.skip);
+        self.run.clock.lap(Stage::Estimate);
+        true
+    }
+}

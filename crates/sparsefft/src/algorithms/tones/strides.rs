@@ -1,0 +1,182 @@
+//! Combs of other strides: they verify, and they untangle what the first comb cannot.
+
+use super::certify::{Standing, confirm};
+use super::comb::{Comb, Geometry};
+use super::engine::Engine;
+use super::extras;
+use super::locate::{Limits, decode};
+use super::refine::{Floor, fit_one};
+use crate::Error;
+use crate::problem::Noise;
+use crate::stages::Stage;
+use crate::stages::certify::upper_quantile;
+
+/// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
+/// not miss.
+const UNASKED_SNR: f64 = -10.0;
+
+impl Engine<'_, '_> {
+    /// Relative uncertainty of the first comb's noise floor.
+    pub(super) fn uncertainty(&self, first: &Comb) -> f64 {
+        (2.0 / (first.lanes() * self.bins) as f64).sqrt() + 0.01
+    }
+
+    /// The comb number `which`, one line, less the tones.
+    pub(super) fn other(
+        &mut self,
+        first: &Comb,
+        limits: &Limits,
+        which: u64,
+    ) -> Result<Comb, Error> {
+        let problem = &self.run.plan.problem;
+        let mut bins = self.bins;
+        if limits.floor.white {
+            let db = match problem.noise {
+                Noise::Snr(db) => db,
+                _ => UNASKED_SNR,
+            };
+            let wanted = (50.0 * 10f64.powf(-db / 10.0)).min(1e8) as usize;
+            bins = bins.max(wanted.next_power_of_two());
+            // Weak tones must stand out by themselves.
+            let weakest = self.tones.iter().map(|t| t.amplitude.norm_sqr()).reduce(f64::min);
+            if let Some(a) = weakest {
+                let ratio = 41.0 * limits.floor.s2 / a;
+                let needed = (ratio * self.bins as f64).min(16.0 * self.bins as f64);
+                bins = bins.max((needed as usize).next_power_of_two());
+            }
+        }
+        let (n, seed) = (problem.n, problem.seed);
+        let mut geometry = None;
+        while geometry.is_none() && bins >= 32 {
+            geometry = Geometry::new(n, bins, which, seed);
+            bins /= 2;
+        }
+        let Some(geometry) = geometry else {
+            return Err(Error::Unsupported {
+                algorithm: "tones",
+                reason: format!("{n} samples have no room for a second stride"),
+            });
+        };
+        let mut other = Comb::new(self.run.plan, geometry, first.window.beta);
+        other.measure(self.run, 1, &self.tones)?;
+        self.run.clock.lap(Stage::Peel);
+        Ok(other)
+    }
+
+    /// Floor and threshold of another comb, from the noise that the first one saw.
+    pub(super) fn other_floor(
+        &mut self,
+        other: &Comb,
+        first: &Comb,
+        limits: &Limits,
+    ) -> (Floor, f64) {
+        // Where all is explained the mean is the best estimate.
+        let s2 = if limits.floor.white && self.open(first, limits) == 0 {
+            let (mut sum, mut count) = (0.0, 0.0);
+            for (b, e) in first.energy.iter().enumerate() {
+                if self.skip.is_empty() || !self.skip[b] {
+                    sum += e;
+                    count += 1.0;
+                }
+            }
+            sum / (count * first.lanes() as f64).max(1.0)
+        } else {
+            limits.floor.s2
+        };
+        let s2 = s2 * other.window.noise / first.window.noise;
+        let mut floor = self.floor(other, s2);
+        floor.white = limits.floor.white;
+        let z = upper_quantile(self.run.plan.problem.failure / (4 * other.bins()) as f64);
+        (floor, z.max(6.0))
+    }
+
+    /// Drops tones that the other comb does not have; returns how many, and how many are too weak
+    /// to tell.
+    pub(super) fn drop_ghosts(
+        &mut self,
+        first: &mut Comb,
+        other: &mut Comb,
+        floor: &Floor,
+    ) -> (usize, usize) {
+        let (mut absent, mut weak) = (0, 0);
+        let mut i = 0;
+        while i < self.tones.len() {
+            let tone = self.tones[i];
+            match if tone.drift == 0.0 { confirm(other, &tone, floor) } else { Standing::Confirmed }
+            {
+                Standing::Absent => {
+                    first.restore(&tone);
+                    other.restore(&tone);
+                    self.tones.swap_remove(i);
+                    self.dirty.swap_remove(i);
+                    absent += 1;
+                    continue;
+                }
+                Standing::Weak => weak += 1,
+                Standing::Confirmed => {}
+            }
+            i += 1;
+        }
+        (absent, weak)
+    }
+
+    /// Locates in another comb what the first one cannot untangle. Whether anything was found.
+    pub(super) fn untangle(
+        &mut self,
+        first: &mut Comb,
+        limits: &mut Limits,
+        mut other: Comb,
+        which: u64,
+    ) -> Result<bool, Error> {
+        if other.bins() != self.bins {
+            // The verification comb was finer than a ladder should be.
+            let geometry = Geometry::new(
+                self.run.plan.problem.n,
+                self.bins,
+                which,
+                self.run.plan.problem.seed,
+            );
+            let Some(geometry) = geometry else {
+                other.recycle(self.run);
+                return Ok(false);
+            };
+            let beta = other.window.beta;
+            other.recycle(self.run);
+            other = Comb::new(self.run.plan, geometry, beta);
+        }
+        let rungs = other.geometry.ladder.len() - other.offsets.len();
+        other.measure(self.run, rungs, &self.tones)?;
+        let mut skip = Vec::new();
+        extras::mask(&other.geometry, other.window.half, &self.bands, &mut skip);
+        let s2 = limits.floor.s2 * other.window.noise / first.window.noise;
+        let local = Limits::new(self.floor(&other, s2), other.lanes(), self.z);
+        let before = self.tones.len();
+        for _ in 0..2 {
+            let at = self.tones.len();
+            let mut fresh = self.tones.split_off(0);
+            let added = decode(&mut other, &local, &skip, &mut fresh, &mut self.list);
+            self.tones = fresh;
+            if added == 0 {
+                break;
+            }
+            // Refine the new ones where they were found before they are taken back.
+            for i in at..self.tones.len() {
+                let old = self.tones[i];
+                let fit = fit_one(&other, &old, true, local.floor.half(), local.floor.white);
+                other.replace(&old, &fit.tone);
+                self.tones[i] = fit.tone;
+            }
+        }
+        other.recycle(self.run);
+        self.run.clock.lap(Stage::Locate);
+        let fresh = self.tones.len() - before;
+        for i in before..self.tones.len() {
+            let tone = self.tones[i];
+            first.remove(&tone);
+        }
+        self.mark(first, before);
+        self.refine(first, &limits.floor);
+        let more = self.settle(first, limits);
+        Ok(fresh + more > 0)
+    }
+}
