@@ -260,6 +260,11 @@ impl Comb {
         self.residual[b..].iter().step_by(self.bins()).map(line_energy).sum()
     }
 
+    /// The lines of offset number j as they were read.
+    pub(crate) fn raw_lines(&self, j: usize) -> &[Line] {
+        &self.raw[j * self.bins()..(j + 1) * self.bins()]
+    }
+
     /// The residual lanes of one bin.
     pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
         Lanes { data: &self.residual[b..], stride: self.bins(), offsets: &self.offsets }

@@ -1,6 +1,6 @@
 //! One attempt with a number of bins: the order of the steps, and what the noise floor asks for.
 
-use super::certify::verify;
+use super::certify::{ordered, verify};
 use super::comb::{Comb, Geometry, Tone};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
@@ -25,6 +25,8 @@ const MEDIAN: (f64, f64) = (0.5, 0.0);
 const SCATTER: f64 = 0.6;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.4;
+/// Share of the power that must be left for its order to matter: less is not looked at.
+const ORDER_COUNTS: f64 = 0.02;
 /// Strides that are tried beside the first.
 const STRIDES: u64 = 5;
 /// Noise is the limit where its power exceeds that of leakage by this factor.
@@ -59,6 +61,8 @@ pub(super) struct Engine<'r, 'a> {
     /// Bins of the first comb that bands cover.
     pub(super) skip: Vec<bool>,
     pub(super) list: Vec<u32>,
+    /// Whether what is left has an order that noise has not.
+    pub(super) ordered: bool,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
@@ -76,6 +80,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             clusters: Vec::new(),
             skip: Vec::new(),
             list,
+            ordered: false,
         }
     }
 
@@ -241,6 +246,13 @@ impl<'r, 'a> Engine<'r, 'a> {
                 verified =
                     last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;
             }
+        }
+        if verified && self.bands.is_empty() && self.share(first) > ORDER_COUNTS {
+            let real = self.run.signal.is_real();
+            let mut lines = self.run.workspace.take(0);
+            self.ordered = ordered(first, &self.tones, real, &mut lines);
+            self.run.workspace.give(lines);
+            verified = !self.ordered;
         }
         let found = self.conclude(first, &limits, &last, verified)?;
         if verified {

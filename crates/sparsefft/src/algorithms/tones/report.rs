@@ -102,6 +102,11 @@ impl Engine<'_, '_> {
                 "{} bins of another comb hold more than the tones found",
                 seen.unexplained
             ));
+        } else if self.ordered {
+            reasons.push(
+                "what is left is no noise: neighbouring samples follow each other, as in a sweep"
+                    .into(),
+            );
         } else if !verified && !seen.quiet {
             reasons.push(if !(0.7..1.3).contains(&seen.spread) {
                 "what is left is not white noise: its power differs from bin to bin".into()
@@ -155,11 +160,7 @@ impl Engine<'_, '_> {
         }
         let clusters = merge(std::mem::take(&mut self.clusters), 3.0 / n as f64);
         let bands = std::mem::take(&mut self.bands);
-        let left: f64 = first.energy.iter().sum::<f64>() / first.lanes() as f64;
-        let enbw = first.window.noise * self.bins as f64;
-        let found: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
-        let left = left / enbw;
-        let total = found + left;
+        let share = self.share(first);
         let limit = seen.limit;
         let lines = first.offsets.len();
         let used = 4 * (lines * self.bins) as u64;
@@ -204,7 +205,7 @@ impl Engine<'_, '_> {
                 reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
                 bins_tested: self.bins as u64 + seen.tested,
                 bins_unexplained: open + seen.unexplained,
-                residual_energy: if total > 0.0 { left / total } else { 0.0 },
+                residual_energy: share,
                 noise_floor: sigma2.sqrt(),
                 detection_limit: limit,
                 failure_probability: failure,

@@ -153,6 +153,19 @@ impl Engine<'_, '_> {
         }
     }
 
+    /// Power per sample that the tones leave.
+    pub(super) fn left(&self, first: &Comb) -> f64 {
+        let enbw = first.window.noise * self.bins as f64;
+        first.energy.iter().sum::<f64>() / (first.lanes() as f64 * enbw)
+    }
+
+    /// The same as a share of all power.
+    pub(super) fn share(&self, first: &Comb) -> f64 {
+        let found: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
+        let left = self.left(first);
+        if left > 0.0 { left / (left + found) } else { 0.0 }
+    }
+
     /// Unexplained bins of the first comb.
     pub(super) fn open(&self, comb: &Comb, limits: &Limits) -> u64 {
         let masked = |b: usize| !self.skip.is_empty() && self.skip[b];

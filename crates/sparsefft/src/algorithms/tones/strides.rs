@@ -14,6 +14,12 @@ use crate::stages::certify::upper_quantile;
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
 /// not miss.
 const UNASKED_SNR: f64 = -10.0;
+/// Where more than this share of the power is left, it could be a crowd of tones that fills all
+/// bins of a small comb as noise does.
+const CROWD_SHARE: f64 = 0.5;
+/// Bins that tell such a crowd from noise: the scatter of their energies shows up to about 10^4
+/// tones.
+const CROWD_BINS: usize = 4096;
 
 impl Engine<'_, '_> {
     /// Relative uncertainty of the first comb's noise floor.
@@ -44,6 +50,9 @@ impl Engine<'_, '_> {
                 let needed = (ratio * self.bins as f64).min(16.0 * self.bins as f64);
                 bins = bins.max((needed as usize).next_power_of_two());
             }
+        }
+        if self.share(first) > CROWD_SHARE {
+            bins = bins.max(CROWD_BINS);
         }
         let (n, seed) = (problem.n, problem.seed);
         let mut geometry = None;
