@@ -3,10 +3,13 @@
 use super::comb::{Comb, Tone};
 use super::drift;
 use super::engine::Engine;
-use super::extras;
+use super::extras::{self, Stretch};
 use super::locate::Limits;
 use super::refine::bend;
 use crate::stages::Stage;
+
+/// Power of an image, over that of its band, below which a receiver may have made it.
+const FAINT: f64 = 0.01;
 
 impl Engine<'_, '_> {
     /// Tests for drift the tones beside which something is left.
@@ -95,9 +98,47 @@ impl Engine<'_, '_> {
         for s in found {
             if s.band { self.bands.push(s) } else { self.clusters.push(s) }
         }
+        self.name_images(first);
         let all = [self.bands.as_slice(), &self.clusters].concat();
         extras::mask(&first.geometry, first.window.half, &all, &mut self.skip);
         self.run.clock.lap(Stage::Estimate);
         true
+    }
+
+    /// A receiver whose I and Q differ repeats a band faintly at the mirrored frequencies. What is
+    /// seen there, and is faint enough for that, is one band and neither tones nor clusters.
+    fn name_images(&mut self, first: &mut Comb) {
+        let margin = (first.window.null + 1.0) / first.geometry.scale();
+        let mut order = self.bands.clone();
+        order.sort_by(|a, b| b.power.total_cmp(&a.power));
+        for band in order {
+            let mut image = Stretch { low: -band.high, high: -band.low, power: 0.0, band: true };
+            let overlap = image.holds(band.centre(), band.high - band.low);
+            if overlap || !self.bands.contains(&band) {
+                continue;
+            }
+            let inside = |s: &Stretch| {
+                image.holds(s.centre(), margin) && s.power < FAINT * band.power && *s != band
+            };
+            let pieces: Vec<Stretch> =
+                self.bands.iter().chain(&self.clusters).copied().filter(inside).collect();
+            let (mut tones, kept): (Vec<Tone>, Vec<Tone>) = self.tones.iter().partition(|t| {
+                image.holds(t.nu, margin) && t.amplitude.norm_sqr() < FAINT * band.power
+            });
+            if pieces.is_empty() && tones.is_empty() {
+                continue;
+            }
+            self.bands.retain(|s| !pieces.contains(s));
+            self.clusters.retain(|s| !pieces.contains(s));
+            self.tones = kept;
+            for tone in tones.drain(..) {
+                first.restore(&tone);
+                image.power += tone.amplitude.norm_sqr();
+            }
+            image.power += pieces.iter().map(|s| s.power).sum::<f64>();
+            self.bands.push(image);
+        }
+        self.dirty.clear();
+        self.dirty.resize(self.tones.len(), false);
     }
 }
