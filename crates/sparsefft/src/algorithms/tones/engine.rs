@@ -24,7 +24,7 @@ const MEDIAN: (f64, f64) = (0.5, 0.0);
 /// occupied) below which all bins hold tones.
 const SCATTER: f64 = 0.6;
 /// Share of active bins above which a comb is too small.
-const CROWDED: f64 = 0.4;
+const CROWDED: f64 = 0.3;
 /// Share of the power that must be left for its order to matter: less is not looked at.
 const ORDER_COUNTS: f64 = 0.02;
 /// Strides that are tried beside the first.
@@ -98,6 +98,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.finish();
             return Ok(Outcome::Grow(wanted, None));
         }
+        // The first line tells the window, so that the others need not be windowed twice.
+        self.tighten(&mut first);
         let rungs = first.geometry.ladder.len() - 1;
         first.measure(self.run, rungs, &[])?;
         let outcome = self.solve(&mut first)?;

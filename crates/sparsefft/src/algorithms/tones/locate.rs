@@ -14,7 +14,7 @@ use super::refine::{Floor, fit_group, fit_one};
 use crate::Complex;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
-use crate::stages::locate::{MAX_LINES, single};
+use crate::stages::locate::{MAX_LINES, locate_one};
 
 /// Share of a bin's energy that other tones may have while one is located.
 const IMPURITY: f64 = 0.05;
@@ -67,14 +67,16 @@ pub(crate) fn peaks(comb: &Comb, limit: f64, skip: &[bool], out: &mut Vec<u32>) 
 
 /// Whether a frequency is one of those known, or too near to one to be told apart.
 fn too_near(comb: &Comb, tones: &[Tone], nu: f64) -> bool {
-    let scale = comb.geometry.scale();
+    let near = NEAREST / comb.geometry.scale();
+    // Frequencies lie in -1/2 … 1/2, so that neighbours around the edge are nearly 1 apart.
     tones.iter().any(|t| {
-        let d = t.nu - nu;
-        ((d - d.round()) * scale).abs() < NEAREST
+        let d = (t.nu - nu).abs();
+        d < near || d > 1.0 - near
     })
 }
 
-/// Locates what the peaks of a comb hold, and peels it. Returns how many tones were added.
+/// Locates what the peaks of a comb hold, and peels it. New tones come after the old ones, some of
+/// which may turn out to be mixtures and leave; returns how many of the old ones stay.
 pub(crate) fn decode(
     comb: &mut Comb,
     limits: &Limits,
@@ -82,7 +84,7 @@ pub(crate) fn decode(
     tones: &mut Vec<Tone>,
     list: &mut Vec<u32>,
 ) -> usize {
-    let before = tones.len();
+    let mut old = tones.len();
     peaks(comb, limits.detect, skip, list);
     for &b in list.iter() {
         let b = b as usize;
@@ -103,16 +105,58 @@ pub(crate) fn decode(
             }
             One::Near => {}
             One::Mixed => {
-                if let Some(pair) = two(comb, b, limits, tones) {
-                    let mut pair = pair;
-                    pair.iter().for_each(|t| comb.remove(t));
-                    fit_group(comb, &mut pair, &limits.floor, 4);
-                    tones.extend(pair);
+                // A tone beside it may be a compromise between two.
+                let mut parted = false;
+                if let Some(i) = companion(comb, tones, b) {
+                    let tone = tones.remove(i);
+                    comb.restore(&tone);
+                    let top = summit(comb, b);
+                    parted = part(comb, top, limits, tones);
+                    if parted {
+                        old -= usize::from(i < old);
+                    } else {
+                        comb.remove(&tone);
+                        tones.insert(i, tone);
+                    }
+                }
+                if !parted {
+                    part(comb, b, limits, tones);
                 }
             }
         }
     }
-    tones.len() - before
+    old
+}
+
+/// The tone nearest to a bin, if it is near enough to be a mixture of two tones of which one still
+/// shows there.
+fn companion(comb: &Comb, tones: &[Tone], b: usize) -> Option<usize> {
+    const REACH: f64 = 2.5;
+    let away = |t: &Tone| comb.geometry.distance(comb.geometry.position(t.nu), b as f64);
+    let near = tones.iter().map(away).enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (near.1 < REACH).then_some(near.0)
+}
+
+/// Parts a bin into two tones of different aliases, fits them together and peels them. Whether
+/// they explain the bin and its neighbours.
+fn part(comb: &mut Comb, b: usize, limits: &Limits, tones: &mut Vec<Tone>) -> bool {
+    let Some(mut pair) = two(comb, b, limits, tones) else { return false };
+    let size = comb.bins();
+    let near = [(b + size - 1) % size, b, (b + 1) % size];
+    let before = near.map(|b| comb.energy[b]);
+    pair.iter().for_each(|t| comb.remove(t));
+    let fits = fit_group(comb, &mut pair, &limits.floor, 8)
+        && !pair.iter().any(|t| too_near(comb, tones, t.nu))
+        && near
+            .iter()
+            .zip(before)
+            .all(|(&b, before)| comb.energy[b] <= limits.accept.max(2.0 * IMPURITY * before));
+    if fits {
+        tones.extend(pair);
+    } else {
+        pair.iter().for_each(|t| comb.restore(t));
+    }
+    fits
 }
 
 /// The bin of largest energy within one of b.
@@ -140,7 +184,7 @@ enum One {
 
 /// Tries a single exponential over the lanes.
 fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
-    let t = single(comb.lanes_of(b));
+    let t = locate_one(comb.lanes_of(b));
     let size = comb.bins();
     let mut y = [Complex::<f64>::ZERO; 3];
     comb.project(t, (b + size - 1) % size, 3, &mut y);
@@ -355,7 +399,6 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
             .max_by(|&a, &b| profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr()))?;
         let y = [profile[i][best - 1], profile[i][best], profile[i][best + 1]];
         let mut tone = from_profile(comb, (b + size + best - 3) % size, t[i], &y)?;
-        // The ladder counts from the first lane, the tone from the middle of the record.
         tone.amplitude *= turn(-tone.nu * comb.geometry.shift());
         if tone.amplitude.norm_sqr() * comb.lanes() as f64 <= 0.25 * limits.detect
             || too_near(comb, tones, tone.nu)
@@ -367,7 +410,7 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
     if too_near(comb, &out[..1], out[1].nu) {
         return None;
     }
-    // Both must explain the bin and its neighbours.
+    // Both must explain most of the bin and its neighbours; a joint fit sharpens them.
     let [p, q] = out.map(|t| comb.phasors(t.nu));
     for (k, (lines, _)) in cells.iter().enumerate() {
         let x = |i: usize| {
@@ -384,7 +427,7 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
                 left += (lines[j].lane(tau) - model).norm_sqr();
             }
         }
-        if left > limits.accept.max(2.0 * IMPURITY * comb.energy[near[k]]) {
+        if left > limits.accept.max(0.5 * comb.energy[near[k]]) {
             return None;
         }
     }

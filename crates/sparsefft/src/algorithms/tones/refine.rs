@@ -11,9 +11,9 @@
 //! Tones nearer than a main lobe are solved jointly: unknowns (Re A, Im A, P) of each, normal
 //! equations (lane correlation) × (bin products).
 
-use super::comb::{Comb, Tone, turn};
+use super::comb::{Comb, Tone, project_body, turn};
 use super::linear;
-use super::window::{MAX_FOOT, MAX_SPAN, Window};
+use super::window::{MAX_FOOT, MAX_SPAN};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
@@ -57,7 +57,8 @@ dispatch! {
         = fit_one_body
 }
 
-/// Projected bins around a tone, with the tone itself.
+/// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
+/// position.
 #[inline(always)] // must inherit the instruction set of its caller
 fn gather<const FMA: bool>(
     comb: &Comb,
@@ -65,16 +66,17 @@ fn gather<const FMA: bool>(
     peeled: bool,
     half: usize,
 ) -> ([f64; MAX_FOOT], [f64; MAX_FOOT], f64) {
-    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), half);
+    let position = comb.geometry.position(tone.nu);
+    let foot = comb.window.foot::<FMA>(position, half);
     let mut y = [Complex::ZERO; MAX_FOOT];
-    comb.project(tone.nu, foot.first, foot.count, &mut y);
+    project_body::<FMA>(comb, tone.nu, foot.first, &mut y[..foot.count]);
     let (mut re, mut im) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
     let own = if peeled { tone.amplitude } else { Complex::ZERO };
     for i in 0..foot.count {
         re[i] = y[i].re + own.re * foot.gain[i];
         im[i] = y[i].im + own.im * foot.gain[i];
     }
-    (re, im, comb.geometry.position(tone.nu).fract() + half as f64 - 1.0)
+    (re, im, position - (position as usize) as f64)
 }
 
 #[inline(always)] // part of vectorised loops
@@ -91,43 +93,6 @@ fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
 
-/// Q·v, or v itself.
-#[inline(always)] // part of vectorised loops
-fn whiten<const FMA: bool>(
-    q: Option<&[f64]>,
-    v: &[f64; MAX_FOOT],
-    count: usize,
-) -> [f64; MAX_FOOT] {
-    let Some(q) = q else { return *v };
-    let mut out = [0.0; MAX_FOOT];
-    for (j, &v) in v[..count].iter().enumerate() {
-        let row = &q[j * count..(j + 1) * count];
-        for at in (0..count).step_by(4) {
-            let sum = load::<FMA>(row, at).mul_add(F4::splat(v), load(&out, at));
-            out[at..at + 4].copy_from_slice(&sum.0);
-        }
-    }
-    out
-}
-
-/// Ĝ and its derivative at P - i for i = 0 … count-1.
-#[inline(always)] // part of vectorised loops
-fn responses<const FMA: bool>(
-    window: &Window,
-    p: f64,
-    count: usize,
-) -> ([f64; MAX_FOOT], [f64; MAX_FOOT]) {
-    let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
-    let mut x = F4::<FMA>::splat(p) - F4::COUNT;
-    for at in (0..count).step_by(4) {
-        let (value, slope) = window.response::<FMA>(x);
-        g[at..at + 4].copy_from_slice(&value.0);
-        d[at..at + 4].copy_from_slice(&slope.0);
-        x = x - F4::splat(4.0);
-    }
-    (g, d)
-}
-
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn fit_one_body<const FMA: bool>(
     comb: &Comb,
@@ -139,35 +104,54 @@ fn fit_one_body<const FMA: bool>(
     let count = 2 * half;
     let window = &*comb.window;
     let (re, im, start) = gather::<FMA>(comb, tone, peeled, half);
-    let q = white.then(|| window.whitener(count));
-    let mut p = start;
+    let matched = (white && half == HALF_WHITE).then(|| window.matched());
+    // In noise a step below this is far below its error; the next would be its square.
+    let enough = if matched.is_some() || !peeled { 1e-4 } else { 1e-9 };
+    let mut f = start;
     let mut a = tone.amplitude;
-    let mut misfit = 0.0;
-    for step in 0..8 {
-        let (g, d) = responses::<FMA>(window, p, count);
-        let (qg, qd) = (whiten::<FMA>(q, &g, count), whiten::<FMA>(q, &d, count));
-        let gg = dot::<FMA>(&g, &qg, count);
-        let gd = dot::<FMA>(&d, &qg, count);
-        let dd = dot::<FMA>(&d, &qd, count);
-        let gy = Complex::new(dot::<FMA>(&qg, &re, count), dot::<FMA>(&qg, &im, count));
-        let dy = Complex::new(dot::<FMA>(&qd, &re, count), dot::<FMA>(&qd, &im, count));
+    let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
+    for _ in 0..8 {
+        let (gg, gd, dd, gy, dy);
+        if let Some(matched) = matched {
+            let Some(filter) = matched.at::<FMA>(f) else { break };
+            (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
+            gy = Complex::new(dot::<FMA>(&filter.g, &re, count), dot::<FMA>(&filter.g, &im, count));
+            dy = Complex::new(dot::<FMA>(&filter.d, &re, count), dot::<FMA>(&filter.d, &im, count));
+        } else {
+            let whole = f.floor();
+            window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+            gg = dot::<FMA>(&g, &g, count);
+            gd = dot::<FMA>(&d, &g, count);
+            dd = dot::<FMA>(&d, &d, count);
+            gy = Complex::new(dot::<FMA>(&g, &re, count), dot::<FMA>(&g, &im, count));
+            dy = Complex::new(dot::<FMA>(&d, &re, count), dot::<FMA>(&d, &im, count));
+        }
         a = gy / gg;
         let along = (a.conj() * (dy - a * gd)).re;
         let curvature = a.norm_sqr() * (dd - gd * gd / gg);
         let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
-        let moved = (p + delta - start).abs() < 1.5;
-        if delta.abs() < 1e-9 || step == 7 || !moved {
-            let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
-            let mut left = 0.0;
-            for i in 0..count {
-                left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
-            }
-            misfit = if energy > 0.0 { left / energy } else { 0.0 };
+        if (f + delta - start).abs() >= 1.5 {
             break;
         }
-        p += delta;
+        f += delta;
+        if delta.abs() < enough {
+            // The amplitude follows the last step.
+            a -= a * (gd / gg * delta);
+            break;
+        }
     }
-    let shift = (p - start) / comb.geometry.scale();
+    let mut misfit = 0.0;
+    if !peeled {
+        let whole = f.floor();
+        window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+        let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
+        let mut left = 0.0;
+        for i in 0..count {
+            left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
+        }
+        misfit = if energy > 0.0 { left / energy } else { 0.0 };
+    }
+    let shift = (f - start) / comb.geometry.scale();
     Fit { tone: moved(tone, shift, a, comb.mean_time()), misfit }
 }
 
@@ -176,21 +160,6 @@ fn fit_one_body<const FMA: bool>(
 pub(crate) fn moved(tone: &Tone, shift: f64, a: Complex<f64>, mean_time: f64) -> Tone {
     let nu = tone.nu + shift;
     Tone { nu: nu - nu.round(), amplitude: a * turn(-shift * mean_time), ..*tone }
-}
-
-/// Variances of a fit in units of the noise power: of |A| (and of |A| times the phase in the
-/// middle), and of P times |A|².
-pub(crate) fn variances(comb: &Comb, nu: f64, half: usize, white: bool) -> (f64, f64) {
-    let count = 2 * half;
-    let q = white.then(|| comb.window.whitener(count));
-    let p = comb.geometry.position(nu).fract() + half as f64 - 1.0;
-    let (g, d) = responses::<false>(&comb.window, p, count);
-    let (qg, qd) = (whiten::<false>(q, &g, count), whiten::<false>(q, &d, count));
-    let gg = dot::<false>(&g, &qg, count);
-    let gd = dot::<false>(&d, &qg, count);
-    let dd = dot::<false>(&d, &qd, count);
-    let lanes = comb.lanes() as f64;
-    (0.5 / (gg * lanes), 0.5 / ((dd - gd * gd / gg) * lanes))
 }
 
 /// What is left of a tone's bins along the second derivative of the response, which neither a
@@ -202,45 +171,71 @@ pub(crate) struct Bend {
     pub(crate) value: Complex<f64>,
     /// Its standard deviation (of the complex number).
     pub(crate) std: f64,
+    /// Variance of |A| (and of |A| times the phase in the middle) in units of the noise power, if
+    /// the tone is fitted alone.
+    pub(crate) amplitude: f64,
+    /// The same of P times |A|².
+    pub(crate) position: f64,
 }
 
-/// The bend of a peeled tone.
-pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
+dispatch! {
+    /// The bend of a peeled tone, and how well it is known.
+    pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend = bend_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     let half = floor.half();
     let count = 2 * half;
-    let (mut re, mut im, p) = gather::<false>(comb, tone, false, half);
-    let q = floor.white.then(|| comb.window.whitener(count));
-    let (g, d) = responses::<false>(&comb.window, p, count);
-    let mut w = [0.0; MAX_FOOT];
-    for (i, w) in w[..count].iter_mut().enumerate() {
-        *w = -comb.window.curvature(p - i as f64) / (4.0 * std::f64::consts::PI);
+    let window = &*comb.window;
+    let (re, im, f) = gather::<FMA>(comb, tone, false, half);
+    let [mut g, mut d, mut w] = [[0.0; MAX_FOOT]; 3];
+    window.rows::<FMA>(f, half as i64 - 1, count, &mut g, &mut d);
+    window.bends::<FMA>(f, half, &mut w);
+    let [mut qg, mut qd, mut qw] = [g, d, w];
+    if floor.white {
+        let q = window.whitener(count);
+        let (mut g4, mut d4, mut w4) = ([F4::<FMA>::ZERO; 3], [F4::ZERO; 3], [F4::ZERO; 3]);
+        for j in 0..count {
+            let (g, d, w) = (F4::splat(g[j]), F4::splat(d[j]), F4::splat(w[j]));
+            for at in 0..count / 4 {
+                let q = load::<FMA>(q, j * count + 4 * at);
+                g4[at] = q.mul_add(g, g4[at]);
+                d4[at] = q.mul_add(d, d4[at]);
+                w4[at] = q.mul_add(w, w4[at]);
+            }
+        }
+        for at in 0..count / 4 {
+            qg[4 * at..4 * at + 4].copy_from_slice(&g4[at].0);
+            qd[4 * at..4 * at + 4].copy_from_slice(&d4[at].0);
+            qw[4 * at..4 * at + 4].copy_from_slice(&w4[at].0);
+        }
     }
-    // Remove from the template what amplitude and frequency explain.
-    let qg = whiten::<false>(q, &g, count);
-    let along_g = dot::<false>(&w, &qg, count) / dot::<false>(&g, &qg, count);
-    let d_on_g = dot::<false>(&d, &qg, count) / dot::<false>(&g, &qg, count);
-    let mut e = d;
-    for i in 0..count {
-        w[i] -= along_g * g[i];
-        e[i] -= d_on_g * g[i];
-    }
-    let qe = whiten::<false>(q, &e, count);
-    let along_e = dot::<false>(&w, &qe, count) / dot::<false>(&e, &qe, count);
-    for i in 0..count {
-        w[i] -= along_e * e[i];
-    }
-    let qw = whiten::<false>(q, &w, count);
-    let ww = dot::<false>(&w, &qw, count);
+    let (gg, gd, dd) =
+        (dot::<FMA>(&g, &qg, count), dot::<FMA>(&d, &qg, count), dot::<FMA>(&d, &qd, count));
+    let (wg, wd, ww) =
+        (dot::<FMA>(&w, &qg, count), dot::<FMA>(&w, &qd, count), dot::<FMA>(&w, &qw, count));
+    // Less what amplitude and frequency explain.
+    let det = gg * dd - gd * gd;
+    let (along_g, along_d) = ((wg * dd - wd * gd) / det, (wd * gg - wg * gd) / det);
+    let ww = ww - along_g * wg - along_d * wd;
+    let on = |y: &[f64; MAX_FOOT]| {
+        let mut sum = 0.0;
+        for i in 0..count {
+            sum += (qw[i] - along_g * qg[i] - along_d * qd[i]) * y[i];
+        }
+        sum / ww
+    };
     let a = tone.amplitude;
-    // The residual relative to the amplitude.
-    for i in 0..count {
-        let v = Complex::new(re[i], im[i]) / a;
-        (re[i], im[i]) = (v.re, v.im);
+    let value = Complex::new(on(&re), on(&im)) / a;
+    let lanes = comb.lanes() as f64;
+    let power = floor.s2.max(floor.leak2) / lanes;
+    Bend {
+        value,
+        std: (power / ww).sqrt() / a.norm(),
+        amplitude: 0.5 / (gg * lanes),
+        position: 0.5 / ((dd - gd * gd / gg) * lanes),
     }
-    let value =
-        Complex::new(dot::<false>(&qw, &re, count) / ww, dot::<false>(&qw, &im, count) / ww);
-    let power = floor.s2.max(floor.leak2) / comb.lanes() as f64;
-    Bend { value, std: (power / ww).sqrt() / a.norm() }
 }
 
 /// Normal equations of tones that share bins; all are peeled. Unknowns are (Re A, Im A, P) of each
@@ -275,12 +270,13 @@ pub(crate) fn normal_equations(
     let mut r = vec![Complex::<f64>::ZERO; size * count];
     for (i, tone) in tones.iter().enumerate() {
         let p = origin + places[i] - first;
-        let reach = comb.window.half as f64 + 0.5;
-        for b in 0..count {
-            let x = p - b as f64;
-            if x.abs() < reach {
-                let (value, slope) = comb.window.response::<false>(F4::splat(x));
-                (g[i * count + b], d[i * count + b]) = (value.0[0], slope.0[0]);
+        let own = comb.window.half as i64;
+        let whole = p.floor();
+        let [mut gain, mut slope] = [[0.0; MAX_FOOT]; 2];
+        comb.window.rows::<false>(p - whole, own - 1, 2 * own as usize, &mut gain, &mut slope);
+        for (at, b) in (whole as i64 + 1 - own..).take(2 * own as usize).enumerate() {
+            if (0..count as i64).contains(&b) {
+                (g[i * count + b as usize], d[i * count + b as usize]) = (gain[at], slope[at]);
             }
         }
         for row in 0..count {
@@ -345,7 +341,7 @@ pub(crate) fn normal_equations(
     Some((gram, right))
 }
 
-/// Variances of jointly fitted tones in units of the noise power: as [`variances`], but with what
+/// Variances of jointly fitted tones in units of the noise power: as in [`Bend`], but with what
 /// the neighbours cost. `None` where the equations are singular.
 pub(crate) fn joint_variances(
     comb: &Comb,

@@ -5,7 +5,7 @@ use super::comb::{Comb, Tone, turn};
 use super::engine::Engine;
 use super::extras::Stretch;
 use super::locate::Limits;
-use super::refine::{Floor, bend, groups, joint_variances, variances};
+use super::refine::{Bend, Floor, bend, groups, joint_variances};
 use super::{Found, accuracy};
 use crate::certificate::{Certificate, Verdict};
 use crate::stages::Stage;
@@ -14,20 +14,17 @@ use crate::{Complex, Error};
 
 impl Engine<'_, '_> {
     /// Variances of amplitude and position of every tone, in units of the noise power (and of
-    /// 1/|A|² for the position).
-    pub(super) fn variances(&self, comb: &Comb, floor: &Floor) -> Vec<(f64, f64)> {
+    /// 1/|A|² for the position); `alone` are those of tones fitted alone.
+    fn variances(&self, comb: &Comb, floor: &Floor, alone: &[Bend]) -> Vec<(f64, f64)> {
         let half = floor.half();
-        let mut out = vec![(0.0, 0.0); self.tones.len()];
+        let mut out: Vec<(f64, f64)> = alone.iter().map(|b| (b.amplitude, b.position)).collect();
         for group in groups(comb, &self.tones, 2.0 * half as f64) {
+            if group.len() == 1 {
+                continue;
+            }
             let members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
-            let joint = (members.len() > 1)
-                .then(|| joint_variances(comb, &members, floor.white, half))
-                .flatten();
-            for (at, &i) in group.iter().enumerate() {
-                out[i] = match &joint {
-                    Some(joint) => joint[at],
-                    None => variances(comb, self.tones[i].nu, half, floor.white),
-                };
+            if let Some(joint) = joint_variances(comb, &members, floor.white, half) {
+                group.iter().zip(joint).for_each(|(&i, v)| out[i] = v);
             }
         }
         out
@@ -50,8 +47,10 @@ impl Engine<'_, '_> {
         // Close pairs and bent tones are no single tones.
         let mut reasons: Vec<String> = Vec::new();
         let mut keep = vec![true; self.tones.len()];
-        for i in 0..self.tones.len() {
-            for j in 0..i {
+        let mut order: Vec<usize> = (0..self.tones.len()).collect();
+        order.sort_unstable_by(|&a, &b| self.tones[a].nu.total_cmp(&self.tones[b].nu));
+        if order.len() > 1 {
+            for (&j, &i) in order.iter().zip(order.iter().cycle().skip(1)) {
                 let d = self.tones[i].nu - self.tones[j].nu;
                 let d = d - d.round();
                 if (d * n as f64).abs() < RESOLVED {
@@ -68,10 +67,10 @@ impl Engine<'_, '_> {
             }
         }
         let significance = ((self.tones.len().max(1) as f64) / failure).ln().sqrt() * 1.2;
-        let mut drifts: Vec<Option<Drift>> = Vec::new();
-        for (i, tone) in self.tones.iter().enumerate() {
+        let mut drifts: Vec<Option<Drift>> = Vec::with_capacity(self.tones.len());
+        let bends: Vec<Bend> = self.tones.iter().map(|t| bend(first, t, &floor)).collect();
+        for (i, (tone, bent)) in self.tones.iter().zip(&bends).enumerate() {
             let mut drift = None;
-            let bent = bend(first, tone, &floor);
             if tone.drift != 0.0 {
                 let c = n as f64 * n as f64;
                 drift = Some(Drift { rate: tone.drift, std: bent.std * bins_per_n.powi(2) / c });
@@ -138,7 +137,7 @@ impl Engine<'_, '_> {
             ));
         }
         let sigma2 = if floor.white { floor.s2 / first.window.noise } else { 0.0 };
-        let spread = self.variances(first, &floor);
+        let spread = self.variances(first, &floor, &bends);
         let mut tones = Vec::with_capacity(self.tones.len());
         let mut plain: Vec<Tone> = Vec::with_capacity(self.tones.len());
         for (i, tone) in self.tones.iter().enumerate() {

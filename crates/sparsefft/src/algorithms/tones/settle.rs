@@ -20,10 +20,11 @@ impl Engine<'_, '_> {
         for _ in 0..ROUNDS {
             let before = self.tones.len();
             let skip = std::mem::take(&mut self.skip);
-            let added = decode(first, limits, &skip, &mut self.tones, &mut self.list);
+            let old = decode(first, limits, &skip, &mut self.tones, &mut self.list);
+            let added = self.tones.len() - before;
             self.skip = skip;
             self.run.clock.lap(Stage::Locate);
-            self.mark(first, before);
+            self.mark(first, old);
             if added > 0 {
                 self.refine(first, &limits.floor);
             }

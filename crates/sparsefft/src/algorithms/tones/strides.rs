@@ -159,30 +159,33 @@ impl Engine<'_, '_> {
         extras::mask(&other.geometry, other.window.half, &self.bands, &mut skip);
         let s2 = limits.floor.s2 * other.window.noise / first.window.noise;
         let local = Limits::new(self.floor(&other, s2), other.lanes(), self.z);
-        let before = self.tones.len();
+        let known = self.tones.clone();
         for _ in 0..2 {
             let at = self.tones.len();
-            let mut fresh = self.tones.split_off(0);
-            let added = decode(&mut other, &local, &skip, &mut fresh, &mut self.list);
-            self.tones = fresh;
-            if added == 0 {
+            let old = decode(&mut other, &local, &skip, &mut self.tones, &mut self.list);
+            if self.tones.len() == at {
                 break;
             }
             // Refine the new ones where they were found before they are taken back.
-            for i in at..self.tones.len() {
-                let old = self.tones[i];
-                let fit = fit_one(&other, &old, true, local.floor.half(), local.floor.white);
-                other.replace(&old, &fit.tone);
-                self.tones[i] = fit.tone;
+            for tone in &mut self.tones[old..] {
+                let fit = fit_one(&other, tone, true, local.floor.half(), local.floor.white);
+                other.replace(tone, &fit.tone);
+                *tone = fit.tone;
             }
         }
         other.recycle(self.run);
         self.run.clock.lap(Stage::Locate);
-        let fresh = self.tones.len() - before;
-        for i in before..self.tones.len() {
-            let tone = self.tones[i];
-            first.remove(&tone);
+        // Those of the first comb that turned out to be mixtures go back into it.
+        let mut before = 0;
+        for tone in &known {
+            if self.tones.get(before) == Some(tone) {
+                before += 1;
+            } else {
+                first.restore(tone);
+            }
         }
+        let fresh = self.tones.len() - before;
+        self.tones[before..].iter().for_each(|t| first.remove(t));
         self.mark(first, before);
         self.refine(first, &limits.floor);
         let more = self.settle(first, limits);
