@@ -17,7 +17,7 @@ use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::locate::{Lanes, MAX_LINES};
 use crate::stages::number::Rng;
 use crate::{Complex, Error};
 use std::sync::Arc;
@@ -31,6 +31,11 @@ pub(crate) struct Tone {
     pub(crate) amplitude: Complex<f64>,
     /// Change of the frequency per sample, in cycles per sample.
     pub(crate) drift: f64,
+}
+
+impl Tone {
+    /// Nothing.
+    pub(crate) const NONE: Tone = Tone { nu: 0.0, amplitude: Complex::ZERO, drift: 0.0 };
 }
 
 /// Where a comb reads.
@@ -152,6 +157,7 @@ pub(crate) struct Comb {
     /// Offsets measured so far, a prefix of the ladder.
     pub(crate) offsets: Vec<u64>,
     /// The lines as read, offset after offset, so that another window need not read them again.
+    /// Like the residual, this may be longer than what was measured.
     raw: Vec<Line>,
     /// The bins, offset after offset, less what has been peeled.
     pub(crate) residual: Vec<Line>,
@@ -195,11 +201,12 @@ impl Comb {
         let bins = self.bins();
         let from = self.offsets.len();
         let to = (from + count).min(self.geometry.ladder.len());
-        if self.raw.capacity() == 0 {
-            self.raw = run.workspace.take(0);
-            self.residual = run.workspace.take(0);
+        if self.raw.is_empty() {
+            let all = self.geometry.ladder.len() * bins;
+            self.raw = run.workspace.take_at_least(all);
+            self.residual = run.workspace.take_at_least(all);
+            self.energy = run.workspace.comb_energies.pop().unwrap_or_default();
         }
-        self.raw.resize(to * bins, Line::ZERO);
         for j in from..to {
             let d = self.geometry.ladder[j];
             let lines = &mut self.raw[j * bins..(j + 1) * bins];
@@ -215,7 +222,7 @@ impl Comb {
         if from == 0 {
             self.sum_energies();
         } else {
-            add_energies(&self.residual[from * bins..], &mut self.energy);
+            add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
         }
         if !self.energy.iter().all(|e| e.is_finite()) {
             let g = &self.geometry;
@@ -231,13 +238,12 @@ impl Comb {
     /// Windows and transforms the raw lines from offset number `from` on.
     fn transform(&mut self, run: &mut Run<'_>, from: usize) {
         let bins = self.bins();
-        self.residual.resize(self.raw.len(), Line::ZERO);
-        let mut weighted = run.workspace.take(bins);
-        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        let mut weighted = run.workspace.take_at_least(bins);
+        let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
-            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted);
-            self.fft.process(&weighted, &mut self.residual[part], &mut scratch);
+            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
+            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch);
         }
         run.workspace.give(weighted);
         run.workspace.give(scratch);
@@ -256,7 +262,7 @@ impl Comb {
         let bins = self.bins();
         self.energy.clear();
         self.energy.resize(bins, 0.0);
-        add_energies(&self.residual, &mut self.energy);
+        add_energies(&self.residual[..self.offsets.len() * bins], &mut self.energy);
     }
 
     /// The lines of offset number j as they were read.
@@ -330,6 +336,7 @@ impl Comb {
     pub(crate) fn recycle(self, run: &mut Run<'_>) {
         run.workspace.give(self.raw);
         run.workspace.give(self.residual);
+        run.workspace.comb_energies.push(self.energy);
     }
 }
 
@@ -372,7 +379,8 @@ dispatch! {
 fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
     for part in lines.chunks_exact(energy.len()) {
         for (e, line) in energy.iter_mut().zip(part) {
-            *e += line_energy(line);
+            let (re, im) = (F4::<FMA>(line.re), F4(line.im));
+            *e += re.mul_add(re, im * im).sum();
         }
     }
 }
@@ -446,8 +454,9 @@ dispatch! {
 fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
     let phasors = phasors_body::<FMA>(comb, tone.nu);
-    let bins = comb.bins();
-    for (phasor, part) in phasors.iter().zip(comb.residual.chunks_exact_mut(bins)).skip(from) {
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual).skip(from) {
         let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
         for (bin, at, count) in parts(foot.first, foot.count, bins) {
             let gains = &foot.gain[at..at + count];
@@ -471,7 +480,8 @@ fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
     let phasors = phasors_body::<FMA>(comb, tone.nu);
     let bins = comb.bins();
     let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
-    for (phasor, part) in phasors.iter().zip(comb.residual.chunks_exact_mut(bins)) {
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual) {
         let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
         for (bin, at, count) in parts(foot.first, foot.count, bins) {
             let gains = foot.gain[at..at + count].iter().zip(&mut energy[at..at + count]);
@@ -504,7 +514,8 @@ fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
     let bins = comb.bins();
     let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
     let phasors = before.iter().zip(&after);
-    for ((before, after), part) in phasors.zip(comb.residual.chunks_exact_mut(bins)) {
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for ((before, after), part) in phasors.zip(residual) {
         let (re, im) = scaled::<FMA>(before, old.amplitude);
         let (less_re, less_im) = scaled::<FMA>(after, new.amplitude);
         for (bin, at, count) in parts(foot.first, foot.count, bins) {
@@ -538,7 +549,17 @@ pub(crate) fn project_body<const FMA: bool>(
     first: usize,
     out: &mut [Complex<f64>],
 ) {
-    let phasors = phasors_body::<FMA>(comb, nu);
+    project_with::<FMA>(comb, &phasors_body::<FMA>(comb, nu), first, out);
+}
+
+/// The same with phasors that are known already.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn project_with<const FMA: bool>(
+    comb: &Comb,
+    phasors: &[Line; MAX_LINES],
+    first: usize,
+    out: &mut [Complex<f64>],
+) {
     let phasors = &phasors[..comb.offsets.len()];
     let bins = comb.bins();
     let scale = 1.0 / (4 * phasors.len()) as f64;

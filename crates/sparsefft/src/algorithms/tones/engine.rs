@@ -93,13 +93,20 @@ impl<'r, 'a> Engine<'r, 'a> {
         let beta = if problem.noise == Noise::Exact { TIGHTEST } else { BETAS[0] };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
-        if let Some(wanted) = self.crowded(&first) {
+        let mut wanted = self.crowded(&first, CROWDED);
+        if wanted.is_none() {
+            // The first line tells the window, so that the others need not be windowed twice.
+            let beta = first.window.beta;
+            self.tighten(&mut first);
+            if first.window.beta != beta {
+                wanted = self.crowded(&first, CROWDED);
+            }
+        }
+        if let Some(wanted) = wanted {
             first.recycle(self.run);
             self.finish();
             return Ok(Outcome::Grow(wanted, None));
         }
-        // The first line tells the window, so that the others need not be windowed twice.
-        self.tighten(&mut first);
         let rungs = first.geometry.ladder.len() - 1;
         first.measure(self.run, rungs, &[])?;
         let outcome = self.solve(&mut first)?;
@@ -112,8 +119,9 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.workspace.lists[0] = self.list;
     }
 
-    /// How many bins are needed if these are too few: tones fill a main lobe each.
-    pub(super) fn crowded(&mut self, comb: &Comb) -> Option<usize> {
+    /// How many bins are needed if more than this share of them is occupied: tones fill a main lobe
+    /// each.
+    pub(super) fn crowded(&mut self, comb: &Comb, most: f64) -> Option<usize> {
         let s2 = self.quantile(comb, CROWD);
         if s2 == 0.0 || self.bins >= self.most {
             return None;
@@ -125,7 +133,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
         let median = self.quantile(comb, MEDIAN);
         let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
-        if share <= CROWDED && !full {
+        if share <= most && !full {
             return None;
         }
         let lobes = active as f64 / (2.0 * comb.window.null);
@@ -190,10 +198,10 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Everything after the first comb has been measured.
     pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let floor = self.tighten(first);
-        if let Some(wanted) = self.crowded(first)
+        if let Some(wanted) = self.crowded(first, 1.4 * CROWDED)
             && self.bins < self.most
         {
-            // The tighter window has wider lobes.
+            // All lines see weaker tones than the first.
             return Ok(Outcome::Grow(wanted, None));
         }
         let mut limits = Limits::new(floor, first.lanes(), self.z);

@@ -11,12 +11,14 @@
 //! Tones nearer than a main lobe are solved jointly: unknowns (Re A, Im A, P) of each, normal
 //! equations (lane correlation) × (bin products).
 
-use super::comb::{Comb, Tone, project_body, turn};
+use super::comb::{Comb, Tone, phasors_body, project_body, project_with, turn};
 use super::linear;
 use super::window::{MAX_FOOT, MAX_SPAN};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::samples::Line;
+use crate::stages::locate::MAX_LINES;
 
 /// Bins on each side of a fit in noise.
 pub(crate) const HALF_WHITE: usize = 6;
@@ -238,107 +240,212 @@ fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     }
 }
 
-/// Normal equations of tones that share bins; all are peeled. Unknowns are (Re A, Im A, P) of each
-/// tone. `None` where they span too many bins.
+/// Most unknowns of one joint fit.
+const UNKNOWNS: usize = 3 * MAX_GROUP;
+
+/// Normal equations of tones that share bins; unknowns are (Re A, Im A, P) of each tone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normal {
+    /// 3 times the number of tones.
+    pub(crate) unknowns: usize,
+    matrix: [f64; UNKNOWNS * UNKNOWNS],
+    vector: [f64; UNKNOWNS],
+}
+
+impl Normal {
+    pub(crate) const EMPTY: Normal =
+        Normal { unknowns: 0, matrix: [0.0; UNKNOWNS * UNKNOWNS], vector: [0.0; UNKNOWNS] };
+
+    /// The matrix, row by row.
+    pub(crate) fn gram(&mut self) -> &mut [f64] {
+        &mut self.matrix[..self.unknowns * self.unknowns]
+    }
+
+    /// The right side.
+    pub(crate) fn right(&mut self) -> &mut [f64] {
+        &mut self.vector[..self.unknowns]
+    }
+
+    /// Factors the matrix and puts the solution in place of the right side. `false` where the
+    /// matrix is singular.
+    pub(crate) fn solve(&mut self) -> bool {
+        let unknowns = self.unknowns;
+        if !linear::factor(self.gram(), unknowns) {
+            return false;
+        }
+        let (matrix, vector) = (&self.matrix, &mut self.vector);
+        linear::solve(&matrix[..unknowns * unknowns], unknowns, &mut vector[..unknowns]);
+        true
+    }
+
+    /// The inverse matrix between one direction, given by its components, and itself; after
+    /// [`solve`](Normal::solve).
+    pub(crate) fn variance(&self, direction: &[(usize, f64)]) -> f64 {
+        let mut v = [0.0; UNKNOWNS];
+        direction.iter().for_each(|&(u, c)| v[u] = c);
+        let size = self.unknowns;
+        linear::solve(&self.matrix[..size * size], size, &mut v[..size]);
+        direction.iter().map(|&(u, c)| c * v[u]).sum()
+    }
+}
+
+/// Normal equations of peeled tones that share bins. `false` where they span too many bins.
 pub(crate) fn normal_equations(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
-) -> Option<(Vec<f64>, Vec<f64>)> {
+    out: &mut Normal,
+) -> bool {
+    // Pairs are frequent; they need little room.
+    match tones.len() {
+        0..=2 => normal_of_few(comb, tones, white, half, out),
+        _ => normal_of_many(comb, tones, white, half, out),
+    }
+}
+
+dispatch! {
+    fn normal_of_few(comb: &Comb, tones: &[Tone], white: bool, half: usize, out: &mut Normal) -> bool
+        = few_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn few_body<const FMA: bool>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
+    normal_body::<FMA, 2>(comb, tones, white, half, out)
+}
+
+dispatch! {
+    fn normal_of_many(comb: &Comb, tones: &[Tone], white: bool, half: usize, out: &mut Normal) -> bool
+        = many_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn many_body<const FMA: bool>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
+    normal_body::<FMA, MAX_GROUP>(comb, tones, white, half, out)
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn normal_body<const FMA: bool, const MOST: usize>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
     let size = tones.len();
     let bins = comb.bins() as f64;
     let origin = comb.geometry.position(tones[0].nu);
     // Positions relative to the first tone, unwrapped.
-    let place = |t: &Tone| {
+    let mut places = [0.0; MOST];
+    let (mut low, mut high) = (0.0f64, 0.0f64);
+    for (place, t) in places.iter_mut().zip(tones) {
         let d = comb.geometry.position(t.nu) - origin;
-        d - (d / bins).round() * bins
-    };
-    let places: Vec<f64> = tones.iter().map(place).collect();
-    let low = places.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        *place = if d > 0.5 * bins {
+            d - bins
+        } else if d < -0.5 * bins {
+            d + bins
+        } else {
+            d
+        };
+        low = low.min(*place);
+        high = high.max(*place);
+    }
     let first = (origin + low).floor() + 1.0 - half as f64;
     let last = (origin + high).floor() + half as f64;
-    let count = (last - first) as usize + 1;
+    let count = ((last - first) as usize + 1).next_multiple_of(4);
     if count > MAX_SPAN || count > comb.bins() {
-        return None;
+        return false;
     }
     let q = white.then(|| comb.window.whitener(count));
     let index = (first as i64).rem_euclid(comb.bins() as i64) as usize;
-    let (mut g, mut d) = (vec![0.0; size * count], vec![0.0; size * count]);
-    let (mut qg, mut qd) = (vec![0.0; size * count], vec![0.0; size * count]);
-    let mut r = vec![Complex::<f64>::ZERO; size * count];
+    let [mut g, mut d, mut qg, mut qd] = [[[0.0; MAX_SPAN]; MOST]; 4];
+    let mut phasors = [[Line::ZERO; MAX_LINES]; MOST];
+    let unknowns = 3 * size;
+    out.unknowns = unknowns;
     for (i, tone) in tones.iter().enumerate() {
         let p = origin + places[i] - first;
         let own = comb.window.half as i64;
         let whole = p.floor();
         let [mut gain, mut slope] = [[0.0; MAX_FOOT]; 2];
-        comb.window.rows::<false>(p - whole, own - 1, 2 * own as usize, &mut gain, &mut slope);
+        comb.window.rows::<FMA>(p - whole, own - 1, 2 * own as usize, &mut gain, &mut slope);
         for (at, b) in (whole as i64 + 1 - own..).take(2 * own as usize).enumerate() {
             if (0..count as i64).contains(&b) {
-                (g[i * count + b as usize], d[i * count + b as usize]) = (gain[at], slope[at]);
+                (g[i][b as usize], d[i][b as usize]) = (gain[at], slope[at]);
             }
         }
-        for row in 0..count {
-            let (mut sg, mut sd) = (0.0, 0.0);
-            match q {
-                Some(q) => {
-                    for b in 0..count {
-                        sg += q[row * count + b] * g[i * count + b];
-                        sd += q[row * count + b] * d[i * count + b];
+        match q {
+            Some(q) => {
+                for (row, (&g, &d)) in q.chunks_exact(count).zip(g[i].iter().zip(&d[i])) {
+                    if g == 0.0 {
+                        continue;
+                    }
+                    let (g, d) = (F4::<FMA>::splat(g), F4::splat(d));
+                    for at in (0..count).step_by(4) {
+                        let q = load::<FMA>(row, at);
+                        let sum = q.mul_add(g, load(&qg[i], at));
+                        qg[i][at..at + 4].copy_from_slice(&sum.0);
+                        let sum = q.mul_add(d, load(&qd[i], at));
+                        qd[i][at..at + 4].copy_from_slice(&sum.0);
                     }
                 }
-                None => (sg, sd) = (g[i * count + row], d[i * count + row]),
             }
-            (qg[i * count + row], qd[i * count + row]) = (sg, sd);
+            None => (qg[i], qd[i]) = (g[i], d[i]),
         }
-        comb.project(tone.nu, index, count, &mut r[i * count..(i + 1) * count]);
-    }
-    let phasors: Vec<_> = tones.iter().map(|t| comb.phasors(t.nu)).collect();
-    let lines = comb.offsets.len();
-    let unknowns = 3 * size;
-    let mut gram = vec![0.0; unknowns * unknowns];
-    let mut right = vec![0.0; unknowns];
-    let product = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
-    for i in 0..size {
-        let span = i * count..(i + 1) * count;
-        let ai = tones[i].amplitude;
+        phasors[i] = phasors_body::<FMA>(comb, tone.nu);
+        let mut y = [Complex::<f64>::ZERO; MAX_SPAN];
+        project_with::<FMA>(comb, &phasors[i], index, &mut y[..count]);
         let (mut gr, mut dr) = (Complex::ZERO, Complex::ZERO);
-        for (m, v) in r[span.clone()].iter().enumerate() {
-            gr += v * qg[i * count + m];
-            dr += v * qd[i * count + m];
+        for (y, (g, d)) in y[..count].iter().zip(qg[i].iter().zip(&qd[i])) {
+            gr += y * g;
+            dr += y * d;
         }
-        right[3 * i] = gr.re;
-        right[3 * i + 1] = gr.im;
-        right[3 * i + 2] = (ai.conj() * dr).re;
-        for j in 0..size {
-            let other = j * count..(j + 1) * count;
-            let mut c = Complex::<f64>::ZERO;
+        out.vector[3 * i] = gr.re;
+        out.vector[3 * i + 1] = gr.im;
+        out.vector[3 * i + 2] = (tone.amplitude.conj() * dr).re;
+    }
+    let lines = comb.offsets.len();
+    for i in 0..size {
+        for j in 0..=i {
+            let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
             for (p, q) in phasors[i].iter().zip(&phasors[j]).take(lines) {
-                c += (0..4).map(|tau| p.lane(tau).conj() * q.lane(tau)).sum::<Complex<f64>>();
+                re = F4(p.re).mul_add(F4(q.re), F4(p.im).mul_add(F4(q.im), re));
+                im = F4(p.re).mul_add(F4(q.im), F4(p.im).negate_mul_add(F4(q.re), im));
             }
-            c /= comb.lanes() as f64;
-            let gg = product(&qg[span.clone()], &g[other.clone()]);
-            let gd = product(&qg[span.clone()], &d[other.clone()]);
-            let dg = product(&qd[span.clone()], &g[other.clone()]);
-            let dd = product(&qd[span.clone()], &d[other]);
-            let aj = tones[j].amplitude;
-            let at = |a: usize, b: usize| (3 * i + a) * unknowns + 3 * j + b;
-            gram[at(0, 0)] = c.re * gg;
-            gram[at(0, 1)] = -c.im * gg;
-            gram[at(1, 0)] = c.im * gg;
-            gram[at(1, 1)] = c.re * gg;
-            gram[at(0, 2)] = (c * aj).re * gd;
-            gram[at(1, 2)] = (c * aj).im * gd;
-            gram[at(2, 0)] = (ai.conj() * c).re * dg;
-            gram[at(2, 1)] = -(ai.conj() * c).im * dg;
-            gram[at(2, 2)] = (ai.conj() * c * aj).re * dd;
+            let c = Complex::new(re.sum(), im.sum()) / comb.lanes() as f64;
+            let gg = dot::<FMA>(&qg[i], &g[j], count);
+            let gd = dot::<FMA>(&qg[i], &d[j], count);
+            let dg = dot::<FMA>(&qd[i], &g[j], count);
+            let dd = dot::<FMA>(&qd[i], &d[j], count);
+            let (ai, aj) = (tones[i].amplitude, tones[j].amplitude);
+            let cross = [
+                [c.re * gg, -c.im * gg, (c * aj).re * gd],
+                [c.im * gg, c.re * gg, (c * aj).im * gd],
+                [(ai.conj() * c).re * dg, -(ai.conj() * c).im * dg, (ai.conj() * c * aj).re * dd],
+            ];
+            for (a, row) in cross.iter().enumerate() {
+                for (b, &v) in row.iter().enumerate() {
+                    out.matrix[(3 * i + a) * unknowns + 3 * j + b] = v;
+                    out.matrix[(3 * j + b) * unknowns + 3 * i + a] = v;
+                }
+            }
         }
     }
     for u in 0..unknowns {
-        gram[u * unknowns + u] *= 1.0 + 1e-12;
+        out.matrix[u * unknowns + u] *= 1.0 + 1e-12;
     }
-    Some((gram, right))
+    true
 }
 
 /// Variances of jointly fitted tones in units of the noise power: as in [`Bend`], but with what
@@ -348,74 +455,81 @@ pub(crate) fn joint_variances(
     tones: &[Tone],
     white: bool,
     half: usize,
-) -> Option<Vec<(f64, f64)>> {
-    let (mut gram, _) = normal_equations(comb, tones, white, half)?;
-    let unknowns = 3 * tones.len();
-    if !linear::factor(&mut gram, unknowns) {
+) -> Option<[(f64, f64); MAX_GROUP]> {
+    let mut normal = Normal::EMPTY;
+    if !normal_equations(comb, tones, white, half, &mut normal) || !normal.solve() {
         return None;
     }
     let scale = 0.5 / comb.lanes() as f64;
-    let variance = |direction: &[(usize, f64)]| {
-        let mut v = vec![0.0; unknowns];
-        direction.iter().for_each(|&(u, c)| v[u] = c);
-        linear::solve(&gram, unknowns, &mut v);
-        scale * direction.iter().map(|&(u, c)| c * v[u]).sum::<f64>()
-    };
-    let each = tones.iter().enumerate().map(|(i, t)| {
+    let mut out = [(0.0, 0.0); MAX_GROUP];
+    for (i, (out, t)) in out.iter_mut().zip(tones).enumerate() {
         let unit = t.amplitude / t.amplitude.norm();
-        let va = variance(&[(3 * i, unit.re), (3 * i + 1, unit.im)]);
+        let va = normal.variance(&[(3 * i, unit.re), (3 * i + 1, unit.im)]);
         // Of P times |A|², as for a single tone.
-        (va, variance(&[(3 * i + 2, 1.0)]) * t.amplitude.norm_sqr())
-    });
-    Some(each.collect())
+        *out = (scale * va, scale * normal.variance(&[(3 * i + 2, 1.0)]) * t.amplitude.norm_sqr());
+    }
+    Some(out)
 }
 
-/// One joint Gauss-Newton step for tones that share bins; all are peeled. Returns the new tones
-/// and the largest step in bins, or `None` where the normal equations are singular.
-fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(Vec<Tone>, f64)> {
-    let size = tones.len();
-    let unknowns = 3 * size;
-    let (mut gram, mut right) = normal_equations(comb, tones, white, half)?;
-    if !linear::factor(&mut gram, unknowns) {
+/// One joint Gauss-Newton step for tones that share bins; all are peeled. Writes the new tones and
+/// returns the largest step in bins, or `None` where the normal equations are singular.
+fn joint_step(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    next: &mut [Tone],
+) -> Option<f64> {
+    let mut normal = Normal::EMPTY;
+    if !normal_equations(comb, tones, white, half, &mut normal) || !normal.solve() {
         return None;
     }
-    linear::solve(&gram, unknowns, &mut right);
+    let right = normal.right();
     let mut largest = 0.0f64;
-    let mut out = Vec::with_capacity(size);
-    for (i, tone) in tones.iter().enumerate() {
+    for (i, (tone, next)) in tones.iter().zip(next).enumerate() {
         let delta = right[3 * i + 2];
         largest = largest.max(delta.abs());
         let a = tone.amplitude + Complex::new(right[3 * i], right[3 * i + 1]);
         let shift = delta.clamp(-0.5, 0.5) / comb.geometry.scale();
-        out.push(moved(tone, shift, a, comb.mean_time()));
+        *next = moved(tone, shift, a, comb.mean_time());
+        if !next.nu.is_finite() || !next.amplitude.norm().is_finite() {
+            return None;
+        }
     }
-    out.iter().all(|t| t.nu.is_finite() && t.amplitude.norm().is_finite()).then_some((out, largest))
+    Some(largest)
 }
 
-/// Solves a group of peeled tones jointly, in place; the comb's residual follows. `false` where the
-/// steps do not settle; the tones are then as they were.
+/// Solves a group of at most [`MAX_GROUP`] peeled tones jointly, in place; the comb's residual
+/// follows. `false` where the steps do not settle; the tones are then as they were.
 pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, steps: usize) -> bool {
-    let start = tones.to_vec();
+    let size = tones.len();
+    let mut start = [Tone::NONE; MAX_GROUP];
+    start[..size].copy_from_slice(tones);
+    let mut next = start;
+    // In noise smaller steps are far below the error.
+    let enough = if floor.white { 1e-4 } else { 1e-5 };
     let mut settled = false;
     for _ in 0..steps {
-        let Some((next, largest)) = joint_step(comb, tones, floor.white, floor.half()) else {
+        let half = floor.half();
+        let Some(largest) = joint_step(comb, tones, floor.white, half, &mut next[..size]) else {
             break;
         };
-        for (old, new) in tones.iter_mut().zip(next) {
-            comb.replace(old, &new);
-            *old = new;
+        for (old, new) in tones.iter_mut().zip(&next) {
+            comb.replace(old, new);
+            *old = *new;
         }
         if largest > 5.0 {
             break;
         }
-        if largest < 1e-5 {
+        if largest < enough {
             settled = true;
             break;
         }
     }
     if !settled {
         // A last look: slow convergence near the noise is still convergence.
-        settled = joint_step(comb, tones, floor.white, floor.half()).is_some_and(|(_, d)| d < 1e-2);
+        settled = joint_step(comb, tones, floor.white, floor.half(), &mut next[..size])
+            .is_some_and(|d| d < 1e-2);
     }
     if !settled {
         for (tone, old) in tones.iter_mut().zip(start) {

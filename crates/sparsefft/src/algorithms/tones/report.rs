@@ -18,7 +18,7 @@ impl Engine<'_, '_> {
     fn variances(&self, comb: &Comb, floor: &Floor, alone: &[Bend]) -> Vec<(f64, f64)> {
         let half = floor.half();
         let mut out: Vec<(f64, f64)> = alone.iter().map(|b| (b.amplitude, b.position)).collect();
-        for group in groups(comb, &self.tones, 2.0 * half as f64) {
+        for group in groups(comb, &self.tones, 1.1 * comb.window.null) {
             if group.len() == 1 {
                 continue;
             }
