@@ -12,6 +12,7 @@
 use super::comb::{Comb, Tone, turn};
 use super::refine::{Floor, fit_group, fit_one};
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
 use crate::stages::locate::{MAX_LINES, locate_one};
@@ -225,32 +226,50 @@ fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<
 /// Two tones of one alias in place of one whose profile does not fit. `None` unless they explain
 /// nearly everything that one does not.
 fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone; 2]> {
-    const HALF: usize = 8;
-    const COUNT: usize = 2 * HALF;
-    if comb.bins() < 2 * COUNT {
+    const HALF: usize = PROFILE / 2;
+    if comb.bins() < 2 * PROFILE {
         return None;
     }
     let p = comb.geometry.position(tone.nu);
     let first = p.floor() as i64 + 1 - HALF as i64;
-    let mut y = [Complex::ZERO; COUNT];
-    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, COUNT, &mut y);
+    let mut y = [Complex::ZERO; PROFILE];
+    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, PROFILE, &mut y);
     let energy: f64 = y.iter().map(|v| v.norm_sqr()).sum();
-    let noise = COUNT as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
+    let noise = PROFILE as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
     let p = p - first as f64;
-    let mut best: Option<([f64; 2], [Complex<f64>; 2], f64)> = None;
+    let enough = (0.02 * misfit * energy).max(4.0 * noise);
+    let mut best: Option<Profiles> = None;
     for (low, high) in [(-1.5, 1.5), (0.0, 3.0), (-3.0, 0.0), (-2.0, 2.0)] {
         if let Some(found) = two_profiles(comb, &y, [p + low, p + high])
-            && best.is_none_or(|b| found.2 < b.2)
+            && best.is_none_or(|b| found.left < b.left)
         {
             best = Some(found);
         }
+        if best.is_some_and(|b| b.left < enough) {
+            break;
+        }
     }
-    let (places, values, left) = best?;
+    let Profiles { places, values, left } = best?;
     let apart = (places[0] - places[1]).abs();
-    let explained = left < (0.02 * misfit * energy).max(4.0 * noise);
+    let explained = left < enough;
     let worth = values.iter().all(|a| a.norm_sqr() * comb.lanes() as f64 > limits.detect);
     if !explained || !worth || apart < 2.5 {
         return None;
+    }
+    // The lanes at both places must turn as one: a neighbour of another alias, of which the
+    // projection sees a part, would leave the rest.
+    let lanes = comb.lanes() as f64;
+    for place in places {
+        let at = place.round();
+        let bin = (first + at as i64).rem_euclid(comb.bins() as i64) as usize;
+        let gain = |i: usize| {
+            comb.window.response::<false>(crate::cpu::wide::F4::splat(places[i] - at)).0.0[0]
+        };
+        let model = values[0] * gain(0) + values[1] * gain(1);
+        let rest = comb.energy[bin] - lanes * model.norm_sqr();
+        if rest > limits.accept.max(2.0 * IMPURITY * comb.energy[bin]) {
+            return None;
+        }
     }
     let mut out = [*tone; 2];
     for i in 0..2 {
@@ -262,77 +281,107 @@ fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone
     Some(out)
 }
 
-/// Gauss-Newton fit of two responses to projected bins, from these places; amplitudes are linear.
-fn two_profiles(
+/// Bins that a fit of two profiles takes.
+const PROFILE: usize = 16;
+
+/// Two responses fitted to projected bins.
+#[derive(Debug, Clone, Copy)]
+struct Profiles {
+    places: [f64; 2],
+    values: [Complex<f64>; 2],
+    /// Energy that is left.
+    left: f64,
+}
+
+dispatch! {
+    /// Gauss-Newton fit of two responses to projected bins, from these places; amplitudes are
+    /// linear.
+    fn two_profiles(
+        comb: &Comb,
+        y: &[Complex<f64>; PROFILE],
+        start: [f64; 2],
+    ) -> Option<Profiles> = two_profiles_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn two_profiles_body<const FMA: bool>(
     comb: &Comb,
-    y: &[Complex<f64>],
-    mut p: [f64; 2],
-) -> Option<([f64; 2], [Complex<f64>; 2], f64)> {
-    let count = y.len();
+    y: &[Complex<f64>; PROFILE],
+    start: [f64; 2],
+) -> Option<Profiles> {
+    let mut p = start;
     let mut a = [Complex::<f64>::ZERO; 2];
     let mut left = f64::INFINITY;
     for _ in 0..10 {
-        let mut g = [[0.0; 16]; 2];
-        let mut d = [[0.0; 16]; 2];
+        let [mut g, mut d] = [[[0.0; PROFILE]; 2]; 2];
         for i in 0..2 {
-            for b in 0..count {
-                let x = crate::cpu::wide::F4::splat(p[i] - b as f64);
-                let (value, slope) = comb.window.response::<false>(x);
-                (g[i][b], d[i][b]) = (value.0[0], slope.0[0]);
-            }
+            comb.window.span::<FMA>(p[i], &mut g[i], &mut d[i]);
         }
-        let dot =
-            |u: &[f64; 16], v: &[f64; 16]| -> f64 { u.iter().zip(v).map(|(a, b)| a * b).sum() };
         let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
         let det = g00 * g11 - g01 * g01;
         if det < 1e-6 * g00 * g11 {
             return None;
         }
-        let on = |u: &[f64; 16]| -> Complex<f64> { y.iter().zip(u).map(|(y, u)| y * u).sum() };
-        let (r0, r1) = (on(&g[0]), on(&g[1]));
+        let (r0, r1) = (along(&g[0], y), along(&g[1], y));
         a = [(r0 * g11 - r1 * g01) / det, (r1 * g00 - r0 * g01) / det];
-        let r: Vec<Complex<f64>> =
-            (0..count).map(|b| y[b] - a[0] * g[0][b] - a[1] * g[1][b]).collect();
-        let now: f64 = r.iter().map(|v| v.norm_sqr()).sum();
+        let mut r = *y;
+        let mut now = 0.0;
+        for (r, (g0, g1)) in r.iter_mut().zip(g[0].iter().zip(&g[1])) {
+            *r -= a[0] * g0 + a[1] * g1;
+            now += r.norm_sqr();
+        }
         let done = (left - now).abs() < 1e-3 * now;
         left = now;
         if done {
             break;
         }
-        // Joint step of all six unknowns; the amplitudes' part is redone above.
-        let mut gram = [0.0; 36];
-        let mut right = [0.0; 6];
-        let column = |u: usize, b: usize| -> Complex<f64> {
-            let i = u / 3;
-            match u % 3 {
-                0 => Complex::new(g[i][b], 0.0),
-                1 => Complex::new(0.0, g[i][b]),
-                _ => a[i] * d[i][b],
-            }
-        };
-        for (b, r) in r.iter().enumerate() {
-            for u in 0..6 {
-                let cu = column(u, b).conj();
-                right[u] += (cu * r).re;
-                for v in 0..6 {
-                    gram[6 * u + v] += (cu * column(v, b)).re;
-                }
+        // Variable projection: the places move, the amplitudes follow. With r orthogonal to both
+        // responses the equations of the places are those of the slopes less their parts along
+        // the responses.
+        let mut gram = [0.0; 4];
+        let mut right = [0.0; 2];
+        let d01 = [[dot(&d[0], &g[0]), dot(&d[0], &g[1])], [dot(&d[1], &g[0]), dot(&d[1], &g[1])]];
+        for i in 0..2 {
+            right[i] = (a[i].conj() * along(&d[i], &r)).re;
+            for j in 0..2 {
+                let (u, v) = (d01[i], d01[j]);
+                // uᵀ·Gram⁻¹·v.
+                let inside =
+                    (u[0] * (g11 * v[0] - g01 * v[1]) + u[1] * (g00 * v[1] - g01 * v[0])) / det;
+                gram[2 * i + j] = (a[i].conj() * a[j]).re * (dot(&d[i], &d[j]) - inside);
             }
         }
-        for u in 0..6 {
-            gram[7 * u] *= 1.0 + 1e-9;
-        }
-        if !super::linear::factor(&mut gram, 6) {
+        let size = (gram[0] * (1.0 + 1e-9)) * (gram[3] * (1.0 + 1e-9)) - gram[1] * gram[2];
+        if size <= 0.0 {
             return None;
         }
-        super::linear::solve(&gram, 6, &mut right);
-        p[0] += right[2].clamp(-0.5, 0.5);
-        p[1] += right[5].clamp(-0.5, 0.5);
-        if p.iter().any(|p| !(0.0..count as f64).contains(p)) {
+        p[0] += ((right[0] * gram[3] - right[1] * gram[1]) / size).clamp(-0.5, 0.5);
+        p[1] += ((right[1] * gram[0] - right[0] * gram[2]) / size).clamp(-0.5, 0.5);
+        if p.iter().any(|p| !(0.0..PROFILE as f64).contains(p)) {
             return None;
         }
     }
-    Some((p, a, left))
+    Some(Profiles { places: p, values: a, left })
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn dot(u: &[f64; PROFILE], v: &[f64; PROFILE]) -> f64 {
+    let mut sum = [0.0; 4];
+    for (u, v) in u.chunks_exact(4).zip(v.chunks_exact(4)) {
+        for (s, (u, v)) in sum.iter_mut().zip(u.iter().zip(v)) {
+            *s += u * v;
+        }
+    }
+    (sum[0] + sum[1]) + (sum[2] + sum[3])
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn along(u: &[f64; PROFILE], y: &[Complex<f64>; PROFILE]) -> Complex<f64> {
+    let mut sum = Complex::ZERO;
+    for (u, y) in u.iter().zip(y) {
+        sum += y * u;
+    }
+    sum
 }
 
 /// Two exponentials of different aliases over the lanes of a bin and its neighbours.

@@ -376,15 +376,7 @@ fn normal_body<const FMA: bool, const MOST: usize>(
     out.unknowns = unknowns;
     for (i, tone) in tones.iter().enumerate() {
         let p = origin + places[i] - first;
-        let own = comb.window.half as i64;
-        let whole = p.floor();
-        let [mut gain, mut slope] = [[0.0; MAX_FOOT]; 2];
-        comb.window.rows::<FMA>(p - whole, own - 1, 2 * own as usize, &mut gain, &mut slope);
-        for (at, b) in (whole as i64 + 1 - own..).take(2 * own as usize).enumerate() {
-            if (0..count as i64).contains(&b) {
-                (g[i][b as usize], d[i][b as usize]) = (gain[at], slope[at]);
-            }
-        }
+        comb.window.span::<FMA>(p, &mut g[i][..count], &mut d[i][..count]);
         match q {
             Some(q) => {
                 for (row, (&g, &d)) in q.chunks_exact(count).zip(g[i].iter().zip(&d[i])) {

@@ -296,6 +296,24 @@ impl Window {
         }
     }
 
+    /// Ĝ and its derivative at P - b for b = 0, 1, …, P being any place among or near them; 0 beyond
+    /// the main lobe. Both slices are as long and begin as zeros.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn span<const FMA: bool>(&self, p: f64, gain: &mut [f64], slope: &mut [f64]) {
+        let whole = p.floor();
+        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
+        self.rows::<FMA>(p - whole, self.half as i64 - 1, 2 * self.half, &mut g, &mut d);
+        // Bin b of the slices is number b - first of the footprint.
+        let first = whole as i64 + 1 - self.half as i64;
+        let from = first.clamp(0, gain.len() as i64);
+        let to = (first + 2 * self.half as i64).clamp(from, gain.len() as i64);
+        let own = (from - first) as usize..(to - first) as usize;
+        if own.start < own.end {
+            gain[from as usize..to as usize].copy_from_slice(&g[own.clone()]);
+            slope[from as usize..to as usize].copy_from_slice(&d[own]);
+        }
+    }
+
     /// -Ĝ''/4π at P - b for the bins of a fit with this many on each side.
     #[inline(always)] // must inherit the instruction set of its caller
     pub(crate) fn bends<const FMA: bool>(
