@@ -86,7 +86,7 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
         used[i] = true;
         row.f_square += error * error;
         row.f_max = row.f_max.max(error.abs());
-        let read = (4 * found.report().bins * found.report().lines) as f64;
+        let read = found.report().samples_read as f64;
         let snr = a.norm_sqr() / (signal.sigma * signal.sigma);
         if signal.sigma > 0.0 {
             if (error / tone.bin_std(signal.n)).abs() > 5.0 {

@@ -4,7 +4,7 @@ use super::certify::{ordered, verify};
 use super::comb::{Comb, Geometry, Tone};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
-use super::refine::Floor;
+use super::refine::{Floor, Second};
 use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
 use crate::Error;
@@ -61,6 +61,9 @@ pub(super) struct Engine<'r, 'a> {
     /// Bins of the first comb that bands cover.
     pub(super) skip: Vec<bool>,
     pub(super) list: Vec<u32>,
+    /// What the verification adds to each tone, and from how many samples.
+    pub(super) seconds: Vec<Option<Second>>,
+    pub(super) second_samples: u64,
     /// Whether what is left has an order that noise has not.
     pub(super) ordered: bool,
 }
@@ -80,6 +83,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             clusters: Vec::new(),
             skip: Vec::new(),
             list,
+            seconds: Vec::new(),
+            second_samples: 0,
             ordered: false,
         }
     }
@@ -222,6 +227,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             last = seen;
             verified = open == 0 && seen.unexplained == 0 && seen.quiet && ghosts == (0, 0);
             self.run.clock.lap(Stage::Certify);
+            if verified && floor.white {
+                self.look_again(&other, &floor);
+            }
             if verified || which >= STRIDES || stalled >= 2 {
                 other.recycle(self.run);
                 break;

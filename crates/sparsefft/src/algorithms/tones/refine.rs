@@ -240,6 +240,53 @@ fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     }
 }
 
+/// What another comb says about a tone: a step from where it is, and how much it is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Second {
+    /// Step of the frequency in cycles per sample, and its variance.
+    pub(crate) shift: f64,
+    pub(crate) shift_variance: f64,
+    /// Step of the amplitude, and the variance of |A|.
+    pub(crate) amplitude: Complex<f64>,
+    pub(crate) amplitude_variance: f64,
+}
+
+dispatch! {
+    /// One step from a tone that is peeled from a comb with noise of power s2 per lane.
+    pub(crate) fn second(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> = second_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn second_body<const FMA: bool>(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> {
+    const COUNT: usize = 2 * HALF_WHITE;
+    if comb.bins() < COUNT {
+        return None;
+    }
+    let (re, im, f) = gather::<FMA>(comb, tone, false, HALF_WHITE);
+    let filter = comb.window.matched().at::<FMA>(f)?;
+    let along = |v: &[f64; COUNT]| {
+        let (mut sum_re, mut sum_im) = (0.0, 0.0);
+        for i in 0..COUNT {
+            sum_re += v[i] * re[i];
+            sum_im += v[i] * im[i];
+        }
+        Complex::new(sum_re, sum_im)
+    };
+    let amplitude = along(&filter.g) / filter.gg;
+    let a = tone.amplitude;
+    let curvature = filter.dd - filter.gd * filter.gd / filter.gg;
+    let delta =
+        (a.conj() * (along(&filter.d) - amplitude * filter.gd)).re / (a.norm_sqr() * curvature);
+    let noise = 0.5 * s2 / comb.lanes() as f64;
+    let scale = comb.geometry.scale();
+    Some(Second {
+        shift: delta / scale,
+        shift_variance: noise / (a.norm_sqr() * curvature * scale * scale),
+        amplitude,
+        amplitude_variance: noise / filter.gg,
+    })
+}
+
 /// Most unknowns of one joint fit.
 const UNKNOWNS: usize = 3 * MAX_GROUP;
 

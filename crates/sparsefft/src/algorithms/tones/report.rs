@@ -147,22 +147,28 @@ impl Engine<'_, '_> {
             let (va, vp) = spread[i];
             let power = tone.amplitude.norm_sqr();
             let noise = floor.s2.max(floor.leak2);
-            tones.push(public(
-                n,
-                tone,
-                drifts[i],
-                (noise * va).sqrt(),
-                (noise * vp / power).sqrt() / scale,
-                sigma2,
-            ));
-            plain.push(*tone);
+            let (mut va, mut vf) = (noise * va, noise * vp / (power * scale * scale));
+            let mut tone = *tone;
+            if let Some(Some(second)) = self.seconds.get(i)
+                && drifts[i].is_none()
+            {
+                // Both see independent noise: the mean by their variances.
+                let weight = vf / (vf + second.shift_variance);
+                tone.nu += weight * second.shift;
+                vf *= 1.0 - weight;
+                let weight = va / (va + second.amplitude_variance);
+                tone.amplitude += weight * second.amplitude;
+                va *= 1.0 - weight;
+            }
+            tones.push(public(n, &tone, drifts[i], va.sqrt(), vf.sqrt(), sigma2));
+            plain.push(tone);
         }
         let clusters = merge(std::mem::take(&mut self.clusters), 3.0 / n as f64);
         let bands = std::mem::take(&mut self.bands);
         let share = self.share(first);
         let limit = seen.limit;
         let lines = first.offsets.len();
-        let used = 4 * (lines * self.bins) as u64;
+        let used = 4 * (lines * self.bins) as u64 + self.second_samples;
         let mut accuracy = Accuracy::of(n, &tones, used);
         if let Some(wanted) = problem.accuracy
             && verified

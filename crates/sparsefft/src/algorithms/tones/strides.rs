@@ -5,7 +5,7 @@ use super::comb::{Comb, Geometry};
 use super::engine::Engine;
 use super::extras;
 use super::locate::{Limits, decode};
-use super::refine::{Floor, fit_one};
+use super::refine::{Floor, fit_one, second};
 use crate::Error;
 use crate::problem::Noise;
 use crate::stages::Stage;
@@ -127,6 +127,28 @@ impl Engine<'_, '_> {
             i += 1;
         }
         (absent, weak)
+    }
+
+    /// What a comb that has verified the tones adds to their accuracy. Tones with a neighbour there
+    /// get nothing: its error would be taken for theirs.
+    pub(super) fn look_again(&mut self, other: &Comb, floor: &Floor) {
+        let mut places: Vec<(f64, usize)> =
+            (0..).zip(&self.tones).map(|(i, t)| (other.geometry.position(t.nu), i)).collect();
+        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let apart = 2.0 * other.window.null;
+        self.seconds.clear();
+        self.seconds.resize(self.tones.len(), None);
+        let count = places.len();
+        for (at, &(p, i)) in places.iter().enumerate() {
+            let (before, after) = (places[(at + count - 1) % count].0, places[(at + 1) % count].0);
+            let alone = count == 1
+                || other.geometry.distance(p, before) > apart
+                    && other.geometry.distance(p, after) > apart;
+            if alone {
+                self.seconds[i] = second(other, &self.tones[i], floor.s2);
+            }
+        }
+        self.second_samples = 4 * (other.bins() * other.offsets.len()) as u64;
     }
 
     /// Locates in another comb what the first one cannot untangle. Whether anything was found.
