@@ -5,6 +5,7 @@ use super::comb::{Comb, Geometry, Tone};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
 use super::refine::{Floor, Second};
+use super::strides::CROWD_SHARE;
 use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
 use crate::Error;
@@ -234,12 +235,17 @@ impl<'r, 'a> Engine<'r, 'a> {
                 other.recycle(self.run);
                 break;
             }
-            if other.bins() != self.bins && open == 0 {
+            let hidden = seen.unexplained > 0 && self.share(first) > CROWD_SHARE;
+            if other.bins() != self.bins && (open == 0 || hidden) {
                 // A finer comb sees what this one cannot.
-                let wanted = other.bins().max(4 * self.bins);
+                let least = other.bins().max(4 * self.bins);
+                let wanted = if hidden { self.crowded(&other, CROWDED) } else { None };
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
-                return Ok(Outcome::Grow(wanted, Some(Box::new(found))));
+                return Ok(Outcome::Grow(wanted.unwrap_or(least), Some(Box::new(found))));
+            }
+            if stalled > 0 {
+                self.forget_suspects(first, &mut other, &limits);
             }
             let added = self.untangle(first, &mut limits, other, which)?;
             stalled = if added { 0 } else { stalled + 1 };

@@ -1,7 +1,7 @@
 //! Combs of other strides: they verify, and they untangle what the first comb cannot.
 
 use super::certify::{Standing, confirm};
-use super::comb::{Comb, Geometry};
+use super::comb::{Comb, Geometry, Tone};
 use super::engine::Engine;
 use super::extras;
 use super::locate::{Limits, decode};
@@ -16,7 +16,7 @@ use crate::stages::certify::upper_quantile;
 const UNASKED_SNR: f64 = -10.0;
 /// Where more than this share of the power is left, it could be a crowd of tones that fills all
 /// bins of a small comb as noise does.
-const CROWD_SHARE: f64 = 0.5;
+pub(super) const CROWD_SHARE: f64 = 0.5;
 /// Bins that tell such a crowd from noise: the scatter of their energies shows up to about 10^4
 /// tones.
 const CROWD_BINS: usize = 4096;
@@ -149,6 +149,29 @@ impl Engine<'_, '_> {
             }
         }
         self.second_samples = 4 * (other.bins() * other.offsets.len()) as u64;
+    }
+
+    /// Forgets the tones around unexplained bins of the first comb: some may be mixtures, and those
+    /// that are not will be located again in the other comb.
+    pub(super) fn forget_suspects(&mut self, first: &mut Comb, other: &mut Comb, limits: &Limits) {
+        let lobe = first.window.null + 1.5;
+        let open: Vec<f64> = (0..first.bins())
+            .filter(|&b| first.energy[b] > limits.detect)
+            .filter(|&b| self.skip.is_empty() || !self.skip[b])
+            .map(|b| b as f64)
+            .collect();
+        let suspect = |t: &Tone| {
+            let p = first.geometry.position(t.nu);
+            t.drift == 0.0 && open.iter().any(|&b| first.geometry.distance(p, b) < lobe)
+        };
+        let (suspects, kept): (Vec<Tone>, Vec<Tone>) = self.tones.iter().partition(|t| suspect(t));
+        for tone in &suspects {
+            first.restore(tone);
+            other.restore(tone);
+        }
+        self.tones = kept;
+        self.dirty.clear();
+        self.dirty.resize(self.tones.len(), false);
     }
 
     /// Locates in another comb what the first one cannot untangle. Whether anything was found.
