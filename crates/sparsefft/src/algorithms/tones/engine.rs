@@ -4,7 +4,7 @@ use super::certify::{ordered, verify};
 use super::comb::{Comb, Geometry, Tone};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
-use super::refine::{Floor, Second};
+use super::refine::{Bend, Floor, Second};
 use super::strides::CROWD_SHARE;
 use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
@@ -62,6 +62,8 @@ pub(super) struct Engine<'r, 'a> {
     /// Bins of the first comb that bands cover.
     pub(super) skip: Vec<bool>,
     pub(super) list: Vec<u32>,
+    /// Bends of tones that a band covers in the first comb, as another comb shows them.
+    pub(super) bends: Vec<Option<Bend>>,
     /// What the verification adds to each tone, and from how many samples.
     pub(super) seconds: Vec<Option<Second>>,
     pub(super) second_samples: u64,
@@ -84,6 +86,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             clusters: Vec::new(),
             skip: Vec::new(),
             list,
+            bends: Vec::new(),
             seconds: Vec::new(),
             second_samples: 0,
             ordered: false,
@@ -266,6 +269,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                 extras::mask(&other.geometry, other.window.half, &all, &mut skip);
                 last = verify(&other, &floor, z, &skip, self.uncertainty(first));
                 let ghosts = self.drop_ghosts(first, &mut other, &floor);
+                self.uncover(first, &mut other, &floor, &skip);
                 other.recycle(self.run);
                 verified =
                     last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;

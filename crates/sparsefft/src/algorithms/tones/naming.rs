@@ -5,11 +5,13 @@ use super::drift;
 use super::engine::Engine;
 use super::extras::{self, Stretch};
 use super::locate::Limits;
-use super::refine::bend;
+use super::refine::{Floor, bend, fit_one};
 use crate::stages::Stage;
 
 /// Power of an image, over that of its band, below which a receiver may have made it.
 const FAINT: f64 = 0.01;
+/// Power of a tone, over that of a band beside it, below which it is a part of the band.
+const EDGE: f64 = 0.1;
 
 impl Engine<'_, '_> {
     /// Tests for drift the tones beside which something is left.
@@ -98,11 +100,57 @@ impl Engine<'_, '_> {
         for s in found {
             if s.band { self.bands.push(s) } else { self.clusters.push(s) }
         }
+        self.absorb(first);
         self.name_images(first);
         let all = [self.bands.as_slice(), &self.clusters].concat();
         extras::mask(&first.geometry, first.window.half, &all, &mut self.skip);
         self.run.clock.lap(Stage::Estimate);
         true
+    }
+
+    /// Weak tones and clusters within a lobe of a band are its edges.
+    fn absorb(&mut self, first: &mut Comb) {
+        let margin = (first.window.null + 1.0) / first.geometry.scale();
+        let bands = self.bands.clone();
+        let edge = |centre: f64, power: f64| {
+            bands.iter().any(|b| b.holds(centre, margin) && power < EDGE * b.power)
+        };
+        self.clusters.retain(|c| !edge(c.centre(), c.power));
+        self.tones.retain(|t| {
+            let inside = t.drift == 0.0 && edge(t.nu, t.amplitude.norm_sqr());
+            if inside {
+                first.restore(t);
+            }
+            !inside
+        });
+    }
+
+    /// Fits the tones that a band covers in the first comb where another comb shows them alone.
+    pub(super) fn uncover(
+        &mut self,
+        first: &mut Comb,
+        other: &mut Comb,
+        floor: &Floor,
+        skip: &[bool],
+    ) {
+        self.bends.clear();
+        self.bends.resize(self.tones.len(), None);
+        let half = floor.half();
+        let covered = |comb: &Comb, skip: &[bool], tone: &Tone| {
+            let foot = comb.window.foot::<false>(comb.geometry.position(tone.nu), half);
+            !skip.is_empty() && (0..foot.count).any(|i| skip[(foot.first + i) % comb.bins()])
+        };
+        for (tone, bent) in self.tones.iter_mut().zip(&mut self.bends) {
+            if tone.drift != 0.0 || !covered(first, &self.skip, tone) || covered(other, skip, tone)
+            {
+                continue;
+            }
+            let better = fit_one(other, tone, true, half, floor.white).tone;
+            other.replace(tone, &better);
+            first.replace(tone, &better);
+            *tone = better;
+            *bent = Some(bend(other, &better, floor));
+        }
     }
 
     /// A receiver whose I and Q differ repeats a band faintly at the mirrored frequencies. What is

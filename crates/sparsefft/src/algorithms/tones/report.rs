@@ -68,7 +68,13 @@ impl Engine<'_, '_> {
         }
         let significance = ((self.tones.len().max(1) as f64) / failure).ln().sqrt() * 1.2;
         let mut drifts: Vec<Option<Drift>> = Vec::with_capacity(self.tones.len());
-        let bends: Vec<Bend> = self.tones.iter().map(|t| bend(first, t, &floor)).collect();
+        let bends: Vec<Bend> = (0..)
+            .zip(&self.tones)
+            .map(|(i, t)| {
+                let elsewhere = self.bends.get(i).copied().flatten();
+                elsewhere.unwrap_or_else(|| bend(first, t, &floor))
+            })
+            .collect();
         for (i, (tone, bent)) in self.tones.iter().zip(&bends).enumerate() {
             let mut drift = None;
             if tone.drift != 0.0 {

@@ -155,11 +155,21 @@ impl Engine<'_, '_> {
     /// that are not will be located again in the other comb.
     pub(super) fn forget_suspects(&mut self, first: &mut Comb, other: &mut Comb, limits: &Limits) {
         let lobe = first.window.null + 1.5;
-        let open: Vec<f64> = (0..first.bins())
-            .filter(|&b| first.energy[b] > limits.detect)
-            .filter(|&b| self.skip.is_empty() || !self.skip[b])
-            .map(|b| b as f64)
-            .collect();
+        let masked = |b: usize| !self.skip.is_empty() && self.skip[b];
+        let mut open: Vec<f64> = Vec::new();
+        // Longer runs are no mixtures of a few tones.
+        let longest = 3.0 * first.window.null + 2.0;
+        let mut run: Vec<f64> = Vec::new();
+        for b in 0..=first.bins() {
+            if b < first.bins() && first.energy[b] > limits.detect && !masked(b) {
+                run.push(b as f64);
+            } else if run.last().is_some_and(|&last| b as f64 - last > 3.0) || b == first.bins() {
+                if run.len() as f64 <= longest {
+                    open.append(&mut run);
+                }
+                run.clear();
+            }
+        }
         let suspect = |t: &Tone| {
             let p = first.geometry.position(t.nu);
             t.drift == 0.0 && open.iter().any(|&b| first.geometry.distance(p, b) < lobe)
