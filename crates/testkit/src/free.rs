@@ -54,6 +54,9 @@ pub struct Free {
     pub sigma: f64,
     /// Seed of the noise.
     pub seed: u64,
+    /// Weights of a filter that colours the noise; empty for white noise. The power is that of
+    /// `sigma` if their squares add up to 1.
+    pub colour: Vec<f64>,
     /// Whether only the real part is recorded.
     pub real: bool,
     /// Offset that the receiver adds.
@@ -79,6 +82,7 @@ impl Free {
             bands: Vec::new(),
             sigma,
             seed,
+            colour: Vec::new(),
             real: false,
             offset: C64::ZERO,
             image: C64::ZERO,
@@ -105,6 +109,14 @@ impl Free {
             tones.push((nu, rng.phasor() * 10f64.powf(level)));
         }
         Free::new(n, &tones, snr.map_or(0.0, |db| 10f64.powf(-db / 20.0)), seed)
+    }
+
+    /// Colours the noise by a filter with these weights, scaled to keep the power.
+    pub fn coloured(mut self, weights: impl Iterator<Item = f64>) -> Self {
+        self.colour = weights.collect();
+        let power = self.colour.iter().map(|h| h * h).sum::<f64>().sqrt();
+        self.colour.iter_mut().for_each(|h| *h /= power);
+        self
     }
 
     /// The sample at t.
@@ -164,7 +176,11 @@ impl Free {
             v *= C64::cis(self.wander * phase);
         }
         if self.sigma > 0.0 {
-            let z = hashed_gaussian(self.seed, t) * self.sigma;
+            let white = |t: u64| hashed_gaussian(self.seed, t);
+            let z = match &self.colour[..] {
+                [] => white(t),
+                taps => (t..).zip(taps).map(|(t, &h)| white(t) * h).sum(),
+            } * self.sigma;
             v += if self.real { C64::new(z.re * 2f64.sqrt(), 0.0) } else { z };
         }
         v += self.image * v.conj() + self.offset;
