@@ -139,6 +139,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         let limits = Limits::new(floor, comb.lanes(), self.z);
         let active = comb.energy.iter().filter(|&&e| e > limits.detect).count();
         let share = active as f64 / self.bins as f64;
+        if share > 0.1 && share <= most {
+            // Tones stand out, so that they do not fill all bins.
+            return None;
+        }
         // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
         let median = self.quantile(comb, MEDIAN);
         let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;

@@ -13,9 +13,11 @@ use super::comb::{Comb, Tone, turn};
 use super::refine::{Floor, fit_group, fit_one};
 use crate::Complex;
 use crate::cpu::dispatch;
+use crate::cpu::math::{atan2_turns4, cis_turns4};
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
-use crate::stages::locate::{MAX_LINES, locate_one};
+use crate::stages::locate::{Lanes, MAX_LINES};
 
 /// Share of a bin's energy that other tones may have while one is located.
 const IMPURITY: f64 = 0.05;
@@ -173,6 +175,53 @@ fn summit(comb: &Comb, b: usize) -> usize {
     best
 }
 
+dispatch! {
+    /// The frequency of one exponential over the lanes of a bin, by the steps of
+    /// [`single`](crate::stages::locate::single), with all phases of a rung at once.
+    fn turns_per_sample(lanes: Lanes<'_>) -> f64 = turns_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn turns_body<const FMA: bool>(lanes: Lanes<'_>) -> f64 {
+    let count = lanes.offsets.len();
+    let mut p = Complex::<f64>::ZERO;
+    for j in 0..count {
+        let line = lanes.line(j);
+        for tau in 0..3 {
+            p += line.lane(tau + 1) * line.lane(tau).conj();
+        }
+    }
+    let mut t = atan2_turns4::<FMA>(F4::splat(p.im), F4::splat(p.re)).0[0];
+    for j in 1..count {
+        // e^{-2πit} and e^{-2πitD} of every line so far.
+        let (mut re, mut im) = ([0.0; MAX_LINES + 4], [0.0; MAX_LINES + 4]);
+        let mut turns = [0.0; MAX_LINES + 4];
+        turns[0] = -t;
+        for (to, &d) in turns[1..].iter_mut().zip(&lanes.offsets[..=j]) {
+            *to = -t * d as f64;
+        }
+        for at in (0..j + 2).step_by(4) {
+            let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
+            let (c, s) = cis_turns4(x - x.round());
+            re[at..at + 4].copy_from_slice(&c.0);
+            im[at..at + 4].copy_from_slice(&s.0);
+        }
+        let z = Complex::new(re[0], im[0]);
+        let mut known = Complex::<f64>::ZERO;
+        let mut here = known;
+        for i in 0..=j {
+            let line = lanes.line(i);
+            let sum = line.lane(0) + z * (line.lane(1) + z * (line.lane(2) + z * line.lane(3)));
+            known += here;
+            here = sum * Complex::new(re[i + 1], im[i + 1]);
+        }
+        let step = here * known.conj();
+        let turned = atan2_turns4::<FMA>(F4::splat(step.im), F4::splat(step.re)).0[0];
+        t += turned / lanes.offsets[j] as f64;
+    }
+    t
+}
+
 /// What one bin holds.
 enum One {
     Tone(Tone),
@@ -185,7 +234,7 @@ enum One {
 
 /// Tries a single exponential over the lanes.
 fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
-    let t = locate_one(comb.lanes_of(b));
+    let t = turns_per_sample(comb.lanes_of(b));
     let size = comb.bins();
     let mut y = [Complex::<f64>::ZERO; 3];
     comb.project(t, (b + size - 1) % size, 3, &mut y);
@@ -219,7 +268,7 @@ fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<
     let offset = if bend < 0.0 { (0.5 * (l - r) / bend).clamp(-1.0, 1.0) } else { 0.0 };
     let position = (b as f64 + offset).rem_euclid(comb.bins() as f64);
     let (nu, away) = comb.geometry.unalias(position, t);
-    let gain = comb.window.response::<false>(crate::cpu::wide::F4::splat(offset)).0.0[0];
+    let gain = comb.window.response::<false>(F4::splat(offset)).0.0[0];
     (away < 0.3).then(|| Tone { nu, amplitude: y[1] / gain, drift: 0.0 })
 }
 
@@ -262,9 +311,7 @@ fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone
     for place in places {
         let at = place.round();
         let bin = (first + at as i64).rem_euclid(comb.bins() as i64) as usize;
-        let gain = |i: usize| {
-            comb.window.response::<false>(crate::cpu::wide::F4::splat(places[i] - at)).0.0[0]
-        };
+        let gain = |i: usize| comb.window.response::<false>(F4::splat(places[i] - at)).0.0[0];
         let model = values[0] * gain(0) + values[1] * gain(1);
         let rest = comb.energy[bin] - lanes * model.norm_sqr();
         if rest > limits.accept.max(2.0 * IMPURITY * comb.energy[bin]) {
@@ -466,8 +513,7 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
             let d = comb.geometry.position(out[i].nu) - near[k] as f64;
             d - (d / size as f64).round() * size as f64
         };
-        let gain =
-            |i: usize| comb.window.response::<false>(crate::cpu::wide::F4::splat(x(i))).0.0[0];
+        let gain = |i: usize| comb.window.response::<false>(F4::splat(x(i))).0.0[0];
         let (g0, g1) = (out[0].amplitude * gain(0), out[1].amplitude * gain(1));
         let mut left = 0.0;
         for j in 0..count {
@@ -504,4 +550,33 @@ fn values_of(lines: &[Line], offsets: &[u64], t: [f64; 2]) -> Option<[Complex<f6
         return None;
     }
     Some([(right[0] * m - gram * right[1]) / det, (right[1] * m - gram.conj() * right[0]) / det])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::locate::single;
+
+    #[test]
+    fn the_ladder_finds_the_frequency() {
+        let offsets = [0u64, 16, 256, 4000, 60_000];
+        for i in 0..50 {
+            let nu = (i as f64 * 0.618_034).fract() - 0.5;
+            let lines: Vec<Line> = offsets
+                .iter()
+                .map(|&d| {
+                    let mut line = Line::ZERO;
+                    for tau in 0..4 {
+                        line.set_lane(tau, turn(nu * (d + tau as u64) as f64) * 0.7);
+                    }
+                    line
+                })
+                .collect();
+            let lanes = Lanes::new(&lines, &offsets);
+            let t = turns_per_sample(lanes);
+            assert!((t - nu - (t - nu).round()).abs() < 1e-12, "{nu} {t}");
+            assert!((t - single(lanes)).abs() < 1e-12);
+            assert!((t - turns_body::<false>(lanes)).abs() < 1e-12);
+        }
+    }
 }
