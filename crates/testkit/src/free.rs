@@ -195,7 +195,10 @@ impl Free {
 
     /// All samples.
     pub fn samples(&self) -> Vec<C64> {
-        (0..self.n).map(|t| self.at(t)).collect()
+        let mut out = vec![C64::ZERO; self.n.next_multiple_of(4) as usize];
+        self.fours(0, 4, &mut out);
+        out.truncate(self.n as usize);
+        out
     }
 }
 
