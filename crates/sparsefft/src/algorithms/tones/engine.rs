@@ -35,6 +35,8 @@ const NOISY: f64 = 30.0;
 /// Where the noise power is not this many times that of leakage, a tighter window is taken:
 /// whitening amplifies leakage a hundredfold.
 const TIGHT: f64 = 10000.0;
+/// The tightest shape for locating in as many bins as can be had.
+const NARROW: f64 = BETAS[2];
 /// The shape for signals without noise.
 const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
 
@@ -99,7 +101,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         let Some(geometry) = Geometry::new(n, self.bins, 0, seed) else {
             return Ok(Outcome::Done(Box::new(too_short(n))));
         };
-        let beta = if problem.noise == Noise::Exact { TIGHTEST } else { BETAS[0] };
+        let exact = problem.noise == Noise::Exact && self.bins < self.most;
+        let beta = if exact { TIGHTEST } else { BETAS[0] };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
         let mut wanted = self.crowded(&first, CROWDED);
@@ -187,9 +190,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         loop {
             let s2 = self.quantile(comb, CROWD);
             let floor = self.floor(comb, s2);
+            // Where more bins cannot be had, narrow lobes come first; once the tones are peeled the
+            // window may still become tighter.
+            let most = if self.bins < self.most { TIGHTEST } else { NARROW };
             match tighter(&floor, &comb.window, s2) {
-                Some(beta) => comb.rewindow(self.run, beta),
-                None => return floor,
+                Some(beta) if beta.min(most) > comb.window.beta => {
+                    comb.rewindow(self.run, beta.min(most));
+                }
+                _ => return floor,
             }
         }
     }

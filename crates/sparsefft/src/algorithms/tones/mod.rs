@@ -90,7 +90,10 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
 fn largest_bins(n: u64) -> Option<usize> {
     let mut bins = (n / 8).min(1 << 26).checked_ilog2().map(|b| 1usize << b)?;
     while bins >= 32 {
-        if Geometry::new(n, bins, 0, 0).is_some() && Geometry::new(n, bins, 1, 0).is_some() {
+        // Combs of fewer samples per line have no strides to choose from.
+        let choice = n / bins as u64 >= 16 || bins <= FEWEST;
+        let fits = |which| Geometry::new(n, bins, which, 0).is_some();
+        if choice && fits(0) && fits(1) {
             return Some(bins);
         }
         bins /= 2;
