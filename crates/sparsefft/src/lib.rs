@@ -63,6 +63,7 @@ pub use error::Error;
 pub use num_complex::Complex;
 pub use plan::{
     CombRecipe, Estimate, First, FlatKind, Method, Peeling, Plan, Recipe, VoteRecipe, Workspace,
+    recommended_length,
 };
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};

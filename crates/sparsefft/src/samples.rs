@@ -231,7 +231,24 @@ pub(crate) fn lines_from(
     at: impl Fn(usize) -> Complex<f64>,
     soon: impl Fn(usize),
 ) {
+    let four = |i: usize| [at(i), at(i + 1), at(i + 2), at(i + 3)];
+    lines_by_four(n, start, step, out, &at, four, soon);
+}
+
+/// [`lines_from`] a source that gives four neighbours, none of them beyond the end, at once.
+#[inline(always)] // as above
+fn lines_by_four(
+    n: u64,
+    start: u64,
+    step: u64,
+    out: &mut [Line],
+    at: impl Fn(usize) -> Complex<f64>,
+    four: impl Fn(usize) -> [Complex<f64>; 4],
+    soon: impl Fn(usize),
+) {
     let (n, step) = (n as usize, (step % n) as usize);
+    // The last place with four neighbours; none in a signal shorter than that.
+    let (whole, last) = (n >= 4, n.saturating_sub(4));
     let mut first = start as usize % n;
     let mut next = first;
     let mut advance = || {
@@ -249,9 +266,8 @@ pub(crate) fn lines_from(
         if j < coming {
             advance();
         }
-        if first + 4 <= n {
-            for tau in 0..4 {
-                let v = at(first + tau);
+        if whole && first <= last {
+            for (tau, v) in four(first).into_iter().enumerate() {
                 line.re[tau] = v.re;
                 line.im[tau] = v.im;
             }
@@ -305,7 +321,14 @@ impl<T: Scalar> Samples for [T] {
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         let n = Samples::len(self);
-        lines_from(n, start, step, out, |i| self[i].complex(), |i| prefetch(self, i));
+        let four = |i: usize| match self[i..].first_chunk::<4>() {
+            Some(four) => {
+                [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()]
+            }
+            None => [Complex::ZERO; 4],
+        };
+        let soon = |i| prefetch(self, i);
+        lines_by_four(n, start, step, out, |i| self[i].complex(), four, soon);
         Ok(())
     }
     fn read_progression(

@@ -244,6 +244,16 @@ pub fn classes() -> Vec<Class> {
             let tones = generate::random(rng, n, turn(trial, &COUNTS));
             Case::new(Signal::new(n, tones)).sometimes_unknown_k(trial)
         }),
+        // A power of two times an odd part: the second stage has a comb of its own.
+        class("coprime-n", Promise, 1.0, |rng, trial| {
+            let n = turn(trial, &[995_328, 1_492_992, 3_200_000, 2_073_600, 663_552]);
+            let k = turn(trial, &[50, 200, 1000, 20]);
+            let tones = match trial % 3 {
+                0 => generate::colliding_pairs(rng, n, k / 2),
+                _ => generate::random(rng, n, k),
+            };
+            Case::new(Signal::new(n, tones)).sometimes_unknown_k(trial)
+        }),
         class("prime-n", Promise, 1.0, |rng, trial| {
             let n = turn(trial, &[1_000_003, 65_537, 4_194_301, 104_729]);
             let tones = generate::random(rng, n, turn(trial, &[50, 16, 100]));

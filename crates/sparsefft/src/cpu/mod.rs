@@ -6,6 +6,10 @@
 //! and for AVX2+FMA and picks at run time; the results differ by rounding only. (Closures and
 //! `array::map` inside kernels do not inherit the instruction set; loops and functions do.)
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod columns;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
 pub(crate) mod math;
 pub(crate) mod threads;
 pub(crate) mod wide;

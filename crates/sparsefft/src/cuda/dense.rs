@@ -143,6 +143,9 @@ const LONGEST: u64 = 1 << 30;
 /// Batches are cut so that the scratch buffer has at most this many values, or one signal.
 const SCRATCH: u64 = 1 << 24;
 
+/// Rows that a grid may have.
+const MOST_ROWS: u64 = 65_535;
+
 /// The radices of the passes, as logarithms: one pass in shared memory up to 2^12, two up to 2^20,
 /// three up to 2^30, as equal as possible.
 fn radices(log_n: u32) -> Vec<u32> {
@@ -262,10 +265,15 @@ impl<T: CudaReal> CudaFft<T> {
             }
             Way::Chirp(plan) => {
                 let m = 1u64 << plan.inner.log_n;
-                self.with_scratch(2 * m, |scratch| {
-                    for i in 0..batch {
-                        let at = start + i * signal;
-                        plan.run(&self.device, at, scratch, self.n, direction, scale)?;
+                let group = (SCRATCH / m).clamp(1, MOST_ROWS);
+                self.with_scratch(2 * m * group.min(batch), |scratch| {
+                    let mut first = 0;
+                    while first < batch {
+                        let count = group.min(batch - first);
+                        let at = start + first * signal;
+                        let rows = count as u32;
+                        plan.run(&self.device, at, scratch, self.n, rows, direction, scale)?;
+                        first += count;
                     }
                     Ok(())
                 })
@@ -519,38 +527,42 @@ impl<T: CudaReal> Chirp<T> {
         Ok(plan)
     }
 
-    /// Enqueues the transform of the signal at this address; `scratch` has room for 2·m values.
+    /// Enqueues the transforms of `batch` signals at this address; `scratch` has room for 2·m values
+    /// of each.
+    #[allow(clippy::too_many_arguments)] // one place, two callers
     fn run(
         &self,
         device: &Device,
         data: u64,
         scratch: u64,
         n: u64,
+        batch: u32,
         direction: Direction,
         scale: f64,
     ) -> Result<(), Error> {
         let stream = device.stream();
         let m = 1u64 << self.inner.log_n;
-        let other = scratch + m * size_of::<Complex<T>>() as u64;
+        let other = scratch + u64::from(batch) * m * size_of::<Complex<T>>() as u64;
         let sign = if direction == Direction::Inverse { -1.0 } else { 1.0 };
         let config = |count: u64| LaunchConfig {
-            grid_dim: (count.div_ceil(256) as u32, 1, 1),
+            grid_dim: (count.div_ceil(256) as u32, batch, 1),
             block_dim: (256, 1, 1),
             shared_mem_bytes: 0,
         };
         let (in_im, out_re, out_im) = (T::of(sign), T::of(scale), T::of(scale * sign));
         let mut launch = stream.launch_builder(&self.chirp_in);
         launch.arg(&data).arg(&self.chirp).arg(&scratch).arg(&n).arg(&m).arg(&in_im);
-        // SAFETY: the signal and the chirp have n values, the scratch buffer m.
+        // SAFETY: each signal and the chirp have n values, the scratch buffer m for each signal.
         unsafe { launch.launch(config(m)) }.map_err(failed)?;
-        self.inner.run(device, scratch, other, 1, Direction::Forward, 1.0)?;
+        self.inner.run(device, scratch, other, batch, Direction::Forward, 1.0)?;
         let mut launch = stream.launch_builder(&self.multiply);
         launch.arg(&scratch).arg(&self.response).arg(&m);
-        // SAFETY: both have m values.
+        // SAFETY: the response has m values, and so has the scratch buffer for each signal.
         unsafe { launch.launch(config(m)) }.map_err(failed)?;
-        self.inner.run(device, scratch, other, 1, Direction::Inverse, 1.0)?;
+        self.inner.run(device, scratch, other, batch, Direction::Inverse, 1.0)?;
         let mut launch = stream.launch_builder(&self.chirp_out);
-        launch.arg(&scratch).arg(&self.chirp).arg(&data).arg(&n).arg(&out_re).arg(&out_im);
+        launch.arg(&scratch).arg(&self.chirp).arg(&data).arg(&n).arg(&m);
+        launch.arg(&out_re).arg(&out_im);
         // SAFETY: as for the first.
         unsafe { launch.launch(config(n)) }.map_err(failed)?;
         Ok(())

@@ -30,7 +30,7 @@ const LINE: usize = 64;
 /// after the cache has seen as much other data, and reading each line before writing it would
 /// cost half the bandwidth (strided runs of 256 bytes into 64 MB: 9 GB/s through the cache, 30
 /// past it).
-const PAST_CACHE: usize = 1 << 24;
+pub(crate) const PAST_CACHE: usize = 1 << 24;
 
 /// Rows of a tile are this far from a multiple of their length apart, so that the same position
 /// of all rows does not fall into one set of the cache.

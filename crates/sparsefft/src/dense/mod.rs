@@ -22,15 +22,19 @@
 //!
 //! X\[f\] = Σ x\[t\] e^{-2πi ft/n}; [`Norm`] says where the factor 1/n goes. How it runs:
 //! - short lengths: the kernels of RustFFT;
-//! - long lengths with divisors near √n, the powers of two first of all: two passes over memory
-//!   (`four_step`), each in tiles that stay in the cache, spread over the threads;
+//! - powers of two from 2^14 on, with AVX2 or AVX-512: two passes over memory in vectors whose
+//!   lanes are neighbouring columns (`vertical`), in tiles that stay in the cache, spread over the
+//!   threads;
+//! - other long lengths with divisors near √n: two such passes around RustFFT's kernels
+//!   (`four_step`);
 //! - other long lengths, such as primes: a convolution of a length of the second kind
 //!   (`bluestein`).
 //!
-//! The way depends on n alone, so the result is bit-identical for every number of threads. The
-//! extra memory is one buffer of n values for the second kind, four of n to 2.7·n for the third,
-//! two of which are the plan's; a [`Workspace`] keeps it between calls. [`FileFft`] transforms
-//! files that are larger than memory.
+//! The way depends on n and the processor alone, so the result is bit-identical for every number
+//! of threads. The extra memory is one buffer of n values for the second and third kind (one for
+//! each thread in a batch of signals below 2^17), four of n to 2.7·n for the last, two of which are
+//! the plan's; a [`Workspace`] keeps it between calls. [`FileFft`] transforms files that are larger
+//! than memory.
 
 mod bluestein;
 mod four_step;
@@ -42,6 +46,8 @@ mod scalar;
 mod threads;
 mod top;
 mod transpose;
+#[cfg(target_arch = "x86_64")]
+mod vertical;
 
 pub use out_of_core::{FileFft, FilePart};
 pub use real::RealFft;
@@ -51,11 +57,9 @@ pub use top::top_k;
 
 pub(crate) use memory::try_zeroed;
 #[cfg(feature = "cuda")]
-pub(crate) use {
-    memory::zeroed,
-    roots::{Roots, root},
-    scalar::narrow,
-};
+pub(crate) use {memory::zeroed, roots::Roots};
+#[cfg(any(feature = "cuda", target_arch = "x86_64"))]
+pub(crate) use {roots::root, scalar::narrow};
 
 use crate::spectrum::Norm;
 use crate::{Error, MAX_LEN};
@@ -90,19 +94,29 @@ impl Norm {
     }
 }
 
-/// From this length on the two passes are faster than one RustFFT kernel, on one thread
-/// (`examples/dense_bench.rs` measures it).
+/// From this length on the two passes around RustFFT's kernels are faster than one of them alone,
+/// on one thread (`examples/dense_bench.rs` measures it).
 const LARGE: u64 = 1 << 20;
+
+/// Signals shorter than this are not worth more than one thread each.
+#[cfg(target_arch = "x86_64")]
+const ALONE: u64 = 1 << 17;
 
 /// How one direction of one length is computed.
 enum Kernel<T: Real> {
     Short(Arc<dyn rustfft::Fft<T>>),
+    #[cfg(target_arch = "x86_64")]
+    Vertical(vertical::Vertical<T>),
     FourStep(FourStep<T>),
     Bluestein(Bluestein<T>),
 }
 
 impl<T: Real> Kernel<T> {
     fn new(n: u64, direction: FftDirection) -> Result<Self, Error> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vertical) = vertical::Vertical::new(n, direction) {
+            return Ok(Kernel::Vertical(vertical));
+        }
         if n < LARGE {
             return Ok(Kernel::Short(T::kernel(n as usize, direction)));
         }
@@ -330,6 +344,16 @@ impl<T: Real> Fft<T> {
         let kernel = self.kernel(direction)?;
         let (work, threads, tile) = match kernel {
             Kernel::Short(fft) => (0, self.threads.count(count), fft.get_inplace_scratch_len()),
+            #[cfg(target_arch = "x86_64")]
+            // Many short signals: each on one thread, with a middle buffer of its own.
+            Kernel::Vertical(v) if count > 1 && self.plans.n < ALONE => {
+                (0, self.threads.count(count), v.tile_len() + n + SLACK)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vertical(v) => {
+                let threads = if self.plans.n < ALONE { Threads::One } else { self.threads };
+                (n + SLACK, v.threads(threads), v.tile_len())
+            }
             Kernel::FourStep(f) => (n + SLACK, f.threads(self.threads), f.tile_len()),
             Kernel::Bluestein(b) => (b.work_len(), b.threads(self.threads), b.tile_len()),
         };
@@ -354,6 +378,27 @@ impl<T: Real> Fft<T> {
                         data.iter_mut().for_each(|z| *z = z.scale(scale));
                     }
                 });
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vertical(v) if count > 1 && self.plans.n < ALONE => {
+                let (input, output) = (Shared(input.cast_mut()), Shared(output));
+                for_each(tiles.chunks_exact_mut(tile), count, |scratch, i| {
+                    let (middle, tile) = scratch.split_at_mut(n + SLACK);
+                    // SAFETY: signal i lies inside both buffers and is handed out once.
+                    unsafe {
+                        let (from, to) = (input.at(i * n).cast_const(), output.at(i * n));
+                        v.run(from, to, middle, tile, scale);
+                    }
+                });
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vertical(v) => {
+                for i in 0..count {
+                    // SAFETY: as promised by the caller, for signal i.
+                    unsafe {
+                        v.run(input.add(i * n), output.add(i * n), work, tiles, scale);
+                    }
+                }
             }
             Kernel::FourStep(f) => {
                 for i in 0..count {

@@ -24,6 +24,16 @@ pub trait Real: FftNum + Float + Default + sealed::Sealed {
     #[doc(hidden)]
     fn wide(self) -> f64;
 
+    /// Its vectors with AVX2 and FMA.
+    #[doc(hidden)]
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: crate::cpu::lanes::Lanes<Real = Self>;
+
+    /// Its vectors with AVX-512.
+    #[doc(hidden)]
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: crate::cpu::lanes::Lanes<Real = Self>;
+
     /// RustFFT's kernel for a length.
     #[doc(hidden)]
     fn kernel(n: usize, direction: FftDirection) -> Arc<dyn rustfft::Fft<Self>>;
@@ -56,9 +66,14 @@ fn has_fma() -> bool {
 }
 
 macro_rules! real {
-    ($t:ty, $name:literal, $kernel:ident, $vector:ident) => {
+    ($t:ty, $name:literal, $kernel:ident, $vector:ident, $avx2:ident, $avx512:ident) => {
         impl Real for $t {
             const NAME: &'static str = $name;
+
+            #[cfg(target_arch = "x86_64")]
+            type Avx2 = crate::cpu::lanes::$avx2;
+            #[cfg(target_arch = "x86_64")]
+            type Avx512 = crate::cpu::lanes::$avx512;
 
             #[inline]
             fn of(value: f64) -> Self {
@@ -85,8 +100,8 @@ macro_rules! real {
         }
     };
 }
-real!(f32, "f32", single, rotate_f32);
-real!(f64, "f64", double, rotate_f64);
+real!(f32, "f32", single, rotate_f32, F32x8, F32x16);
+real!(f64, "f64", double, rotate_f64, F64x4, F64x8);
 
 /// AVX2 with FMA. Complex numbers lie interleaved, so (a+bi)(c+di) is one alternating
 /// subtract-add: (a·c - b·d, b·c + a·d).

@@ -12,7 +12,7 @@ use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
 use crate::stages::ladder::ladder;
-use crate::stages::number::smooth_divisors;
+use crate::stages::number::{gcd, smooth_divisors};
 use crate::stages::window;
 
 /// Reading one line of four samples that is not in cache.
@@ -103,15 +103,19 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     let quiet = ((64.0 / snr) as u64).min(n);
     let least = (3 * k).max(quiet).max(32);
     let most = (least.saturating_mul(4)).min(n / 8);
+    let others = smooth_divisors(n, 32, most);
     let combs = smooth_divisors(n, least, most).into_iter().map(|bins| {
         let rungs = rungs(snr, bins as f64, n, bins);
         let lines = rungs.len() as f64;
         let b = bins as f64;
         let load = k as f64 / b;
         let open = b * load.powi(3) / 6.0;
+        // The second stage reads a window of four lines per bucket, or a comb of coprime size.
+        let coprime = |d: &u64| *d as f64 >= 24.0 * open && gcd(*d, bins) == 1;
+        let reads = if snr.is_infinite() && others.iter().any(coprime) { 1.0 } else { 4.0 };
         let second = (1.0 - (-open).exp())
             * 1.5
-            * (4.0 * 32.0 * (open + 1.0) * (LINE + 3.0) + PEEL * k as f64 * lines);
+            * (reads * 32.0 * (open + 1.0) * (LINE + 3.0) + PEEL * k as f64 * lines);
         let cost = lines * b * (LINE + 0.5 * b.log2() + 2.0) + DECODE * k as f64 + second;
         (First::Comb { bins: bins as usize }, rungs, cost, bins as f64 * lines)
     });
@@ -164,6 +168,42 @@ fn rungs(snr: f64, gain: f64, n: u64, unit: u64) -> Vec<u64> {
     }
 }
 
+/// The longest length up to `at_most` that suits k coefficients best: 2^a·3^b·5^c with a power of two
+/// for the first comb and an odd divisor for the second, so that no window is needed to tell
+/// frequencies apart. Cut a recording to it where its end does not matter. A power of two, or
+/// `at_most` itself if that is short, where there is no such length above half of `at_most`.
+///
+/// ```
+/// let n = sparsefft::recommended_length(1_000_000, 50);
+/// assert_eq!(n, 995_328); // 2^12 · 3^5
+/// ```
+pub fn recommended_length(at_most: u64, k: u64) -> u64 {
+    let k = k.clamp(8, 1 << 40);
+    let mut best = 0;
+    let mut three = 1u64;
+    while three <= at_most {
+        let mut odd = three;
+        while odd <= at_most {
+            let even = 1u64 << (at_most / odd).max(1).ilog2();
+            // Divisors of the odd part come within a factor of five of any size below it.
+            if odd >= k && even >= 4 * k {
+                best = best.max(odd * even);
+            }
+            let Some(next) = odd.checked_mul(5) else { break };
+            odd = next;
+        }
+        let Some(next) = three.checked_mul(3) else { break };
+        three = next;
+    }
+    if 2 * best > at_most {
+        best
+    } else if at_most < SHORT {
+        at_most
+    } else {
+        1 << at_most.ilog2()
+    }
+}
+
 /// The smooth divisor of n nearest to `target` that is a proper multiple of `bins`, at most n/8.
 pub(crate) fn smooth_near(n: u64, bins: usize, target: u64) -> Option<usize> {
     let bins = bins as u64;
@@ -186,4 +226,23 @@ pub(crate) fn dense(n: u64) -> Estimate {
         0.86
     };
     Estimate { algorithm: Algorithm::Dense, nanoseconds: c * n as f64 * log, samples: n }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recommended_lengths_have_coprime_divisors() {
+        for (at_most, k) in [(1 << 20, 50), (1_000_000, 50), (1 << 26, 1000), (u64::MAX >> 8, 9)] {
+            let n = recommended_length(at_most, k);
+            assert!(n <= at_most && 2 * n > at_most, "{n} of {at_most}");
+            let even = 1u64 << n.trailing_zeros();
+            assert!(even >= 4 * k && n / even >= k, "{n} = {even}·{}", n / even);
+            assert!(smooth_divisors(n, n, n) == [n]);
+        }
+        assert_eq!(recommended_length(100, 50), 100);
+        assert_eq!(recommended_length(2000, 50), 1024);
+        assert_eq!(recommended_length(0, 0), 0);
+    }
 }

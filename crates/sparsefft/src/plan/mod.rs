@@ -6,6 +6,7 @@ mod recipe;
 
 pub use recipe::{CombRecipe, Estimate, First, FlatKind, Method, Peeling, Recipe, VoteRecipe};
 
+pub use choose::recommended_length;
 pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
 
 use crate::algorithms::tones::window::Window as ToneWindow;

@@ -1,8 +1,9 @@
 //! bucket FFT: four transforms at once over lines, one per lane.
 //!
 //! U\[b\] = Σ_j u\[j\] e^{-2πi jb/B} for each lane τ independently, so no lane is ever shuffled and
-//! every twiddle is a broadcast. Stockham's self-sorting passes of radix 4, 2, 3 and 5 serve every
-//! B = 2^a 3^b 5^c, in natural order.
+//! every twiddle is a broadcast. Powers of two go through [`columns`](crate::cpu::columns) where the
+//! processor has its vectors; Stockham's self-sorting passes of radix 4, 2, 3 and 5 serve every other
+//! B = 2^a 3^b 5^c. Both end in natural order.
 
 use crate::Complex;
 use crate::cpu::dispatch;
@@ -23,6 +24,9 @@ pub(crate) struct BucketFft {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Steps {
+    /// Butterflies of whole lines, for powers of two.
+    #[cfg(target_arch = "x86_64")]
+    Columns(columns::Plan),
     /// Stockham passes over the whole.
     Short(Vec<Pass>),
     /// With j = j1·n2 + j2 and b = b1 + n1·b2: transforms over j1, factors e^{-2πi j2·b1/B},
@@ -47,6 +51,14 @@ impl BucketFft {
     /// If the size is 0 or has a prime factor above 5; planners offer only such sizes.
     pub(crate) fn new(size: usize) -> Self {
         assert!(size > 0, "a bucket FFT needs at least one bucket");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(plan) = columns::Plan::new(size) {
+            return BucketFft { size, steps: Steps::Columns(plan) };
+        }
+        Self::stockham(size)
+    }
+
+    fn stockham(size: usize) -> Self {
         if size >= LARGE {
             return Self::long(size);
         }
@@ -90,9 +102,29 @@ impl BucketFft {
     /// Lines of scratch that [`process`](BucketFft::process) needs.
     pub(crate) fn scratch_len(&self) -> usize {
         match &self.steps {
+            #[cfg(target_arch = "x86_64")]
+            Steps::Columns(_) => self.size,
             Steps::Short(_) => self.size,
             Steps::Long { columns, rows, .. } => self.size + 3 * columns.size.max(rows.size),
         }
+    }
+
+    /// Transforms `input` into `out`, both of the prepared size, times a factor; adds the energy of
+    /// each bucket to `energy` and returns the sum of what was added. `scratch` is overwritten.
+    pub(crate) fn measure(
+        &self,
+        input: &[Line],
+        out: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: &mut [f64],
+    ) -> f64 {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(plan) = &self.steps {
+            return plan.run(input, out, scratch, factor, energy);
+        }
+        self.process(input, out, scratch);
+        finish(out, factor, energy)
     }
 
     /// Transforms `input` into `out`, both of the prepared size; `scratch` is overwritten.
@@ -100,6 +132,11 @@ impl BucketFft {
         assert!(input.len() == self.size && out.len() == self.size);
         assert!(scratch.len() >= self.scratch_len());
         let passes = match &self.steps {
+            #[cfg(target_arch = "x86_64")]
+            Steps::Columns(plan) => {
+                plan.run(input, out, scratch, 1.0, &mut []);
+                return;
+            }
             Steps::Short(passes) => passes,
             Steps::Long { columns, rows, twiddles } => {
                 let work = columns.size.max(rows.size);
@@ -146,6 +183,25 @@ impl BucketFft {
 }
 
 dispatch! {
+    /// Scales the lines, adds their energies, and returns the sum of what was added.
+    fn finish(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 = finish_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
+    let mut total = 0.0;
+    let factor = F4::splat(factor);
+    for (line, e) in lines.iter_mut().zip(energy) {
+        let (re, im) = (F4::<FMA>(line.re) * factor, F4(line.im) * factor);
+        (line.re, line.im) = (re.0, im.0);
+        let more = re.mul_add(re, im * im).sum();
+        *e += more;
+        total += more;
+    }
+    total
+}
+
+dispatch! {
     /// Multiplies every line by its factor.
     fn twist(lines: &mut [Line], factors: &[Complex<f64>]) = twist_body
 }
@@ -167,9 +223,9 @@ dispatch! {
 fn pass_body<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     match pass.radix {
         4 => radix4_pass::<FMA>(pass, x, y),
-        2 => radix_pass::<FMA, 2>(pass, x, y, butterfly2),
-        3 => radix_pass::<FMA, 3>(pass, x, y, butterfly3),
-        _ => radix_pass::<FMA, 5>(pass, x, y, butterfly5),
+        2 => radix_pass::<FMA, 2>(pass, x, y),
+        3 => radix_pass::<FMA, 3>(pass, x, y),
+        _ => radix_pass::<FMA, 5>(pass, x, y),
     }
 }
 
@@ -213,12 +269,7 @@ fn radix4_pass<const FMA: bool>(pass: &Pass, x: &[Line], y: &mut [Line]) {
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn radix_pass<const FMA: bool, const R: usize>(
-    pass: &Pass,
-    x: &[Line],
-    y: &mut [Line],
-    butterfly: impl Fn([V<FMA>; R]) -> [V<FMA>; R],
-) {
+fn radix_pass<const FMA: bool, const R: usize>(pass: &Pass, x: &[Line], y: &mut [Line]) {
     let s = pass.stride;
     let (whole, _) = x.split_at(R * pass.groups * s);
     let mut parts = [whole; R];
@@ -233,7 +284,7 @@ fn radix_pass<const FMA: bool, const R: usize>(
             for (v, part) in v.iter_mut().zip(&parts) {
                 *v = load(&part[p]);
             }
-            let v = butterfly(v);
+            let v = butterfly::<FMA, R>(v);
             store(&mut out[0], v[0]);
             for k in 1..R {
                 store(&mut out[k], times(v[k], w[k - 1]));
@@ -251,7 +302,7 @@ fn radix_pass<const FMA: bool, const R: usize>(
             for (v, from) in v.iter_mut().zip(&from) {
                 *v = load(&from[q]);
             }
-            let v = butterfly(v);
+            let v = butterfly::<FMA, R>(v);
             store(&mut out[q], v[0]);
             for k in 1..R {
                 store(&mut out[q + k * s], times(v[k], w[k - 1]));
@@ -312,6 +363,18 @@ fn axpy<const FMA: bool>(a: V<FMA>, c: f64, b: V<FMA>) -> V<FMA> {
     V { re: c.mul_add(b.re, a.re), im: c.mul_add(b.im, a.im) }
 }
 
+/// The butterfly of a radix; a function handed over would not inherit the instruction set.
+#[inline(always)] // inlined into its pass
+fn butterfly<const FMA: bool, const R: usize>(v: [V<FMA>; R]) -> [V<FMA>; R] {
+    let mut y = v;
+    match R {
+        2 => y.copy_from_slice(&butterfly2([v[0], v[1]])),
+        3 => y.copy_from_slice(&butterfly3([v[0], v[1], v[2]])),
+        _ => y.copy_from_slice(&butterfly5([v[0], v[1], v[2], v[3], v[4]])),
+    }
+    y
+}
+
 #[inline(always)] // inlined into its pass
 fn butterfly2<const FMA: bool>(v: [V<FMA>; 2]) -> [V<FMA>; 2] {
     [add(v[0], v[1]), sub(v[0], v[1])]
@@ -355,6 +418,151 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
     ]
 }
 
+/// Powers of two in whole lines.
+#[cfg(target_arch = "x86_64")]
+mod columns {
+    use crate::cpu::columns::{Apart, Lines, Passes, between, block, butterfly, get};
+    use crate::cpu::lanes::F64x4;
+    use crate::samples::Line;
+
+    /// Lines that fit the first cache.
+    const NEAR: usize = 512;
+
+    /// A prepared transform.
+    #[derive(Debug, Clone, PartialEq)]
+    pub(super) struct Plan {
+        passes: Passes<f64>,
+        /// Whether butterflies of eight lines fit the registers.
+        many: bool,
+    }
+
+    impl Plan {
+        /// `None` if this is no power of two, or the processor has no such vectors.
+        pub(super) fn new(size: usize) -> Option<Self> {
+            let fits = size.is_power_of_two() && size >= 16;
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            (fits && avx2).then(|| Self::with_registers(size, Self::many_registers()))
+        }
+
+        /// Whether the processor has 32 registers of this width.
+        pub(super) fn many_registers() -> bool {
+            is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+        }
+
+        pub(super) fn with_registers(size: usize, many: bool) -> Self {
+            let radix = if many { 8 } else { 4 };
+            Plan { passes: Passes::new(size, radix, NEAR), many }
+        }
+
+        /// See [`measure`](super::BucketFft::measure); without energies, nothing is added.
+        pub(super) fn run(
+            &self,
+            input: &[Line],
+            out: &mut [Line],
+            scratch: &mut [Line],
+            factor: f64,
+            energy: &mut [f64],
+        ) -> f64 {
+            let size = self.passes.len;
+            assert!(input.len() == size && out.len() == size && scratch.len() >= size);
+            assert!(energy.is_empty() || energy.len() == size);
+            // SAFETY: the buffers have a line for every bucket, and the plan was made for this
+            // processor.
+            unsafe {
+                if self.many {
+                    run_avx512vl(&self.passes, input, out, scratch, factor, energy)
+                } else {
+                    run_avx2(&self.passes, input, out, scratch, factor, energy)
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn run_avx512vl(
+        passes: &Passes<f64>,
+        input: &[Line],
+        out: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: &mut [f64],
+    ) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe { run::<Apart<F64x4>>(passes, input, out, scratch, factor, energy) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn run_avx2(
+        passes: &Passes<f64>,
+        input: &[Line],
+        out: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: &mut [f64],
+    ) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe { run::<Apart<F64x4>>(passes, input, out, scratch, factor, energy) }
+    }
+
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn run<Z: Lines<Real = f64>>(
+        passes: &Passes<f64>,
+        input: &[Line],
+        out: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: &mut [f64],
+    ) -> f64 {
+        let (from, tile) = (input.as_ptr().cast(), scratch.as_mut_ptr().cast());
+        let first = &passes.levels[0];
+        // SAFETY: the caller's promise; a line is four real parts, then four imaginary ones.
+        unsafe {
+            match first.radix {
+                2 => block::<Z, 2>(first, from, tile),
+                4 => block::<Z, 4>(first, from, tile),
+                _ => block::<Z, 8>(first, from, tile),
+            }
+            between::<Z>(passes, tile);
+            match passes.last() {
+                2 => last::<Z, 2>(&passes.order, tile, out, factor, energy),
+                4 => last::<Z, 4>(&passes.order, tile, out, factor, energy),
+                _ => last::<Z, 8>(&passes.order, tile, out, factor, energy),
+            }
+        }
+    }
+
+    /// The last butterflies: to their places, scaled, with their energies.
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn last<Z: Lines<Real = f64>, const R: usize>(
+        order: &[u32],
+        tile: *const f64,
+        out: &mut [Line],
+        factor: f64,
+        energy: &mut [f64],
+    ) -> f64 {
+        let apart = order.len();
+        let mut total = 0.0;
+        let out: *mut f64 = out.as_mut_ptr().cast();
+        for (b, &k) in order.iter().enumerate() {
+            // SAFETY: the caller's promise; k + (R-1)·apart lies inside.
+            unsafe {
+                let x = get::<Z, R>(tile.add(Z::REALS * R * b), 1);
+                for (r, y) in butterfly(x).into_iter().enumerate() {
+                    let k = k as usize + r * apart;
+                    let y = y.scale(factor);
+                    y.store(out.add(Z::REALS * k));
+                    if let Some(e) = energy.get_mut(k) {
+                        let more = y.energy();
+                        *e += more;
+                        total += more;
+                    }
+                }
+            }
+        }
+        total
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,7 +573,8 @@ mod tests {
         let mut rng = Rng::new(11, 0);
         let mut uniform = || rng.next() as f64 / u64::MAX as f64 - 0.5;
         for size in [
-            1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 20, 25, 27, 30, 32, 60, 64, 90, 125, 2048, 2250,
+            1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 20, 25, 27, 30, 32, 60, 64, 90, 125, 128, 2048,
+            2250,
         ] {
             let mut line =
                 || Line { re: [(); 4].map(|_| uniform()), im: [(); 4].map(|_| uniform()) };
@@ -382,6 +591,38 @@ mod tests {
                         .sum();
                     let error = (naive - line.lane(tau)).norm();
                     assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
+                }
+            }
+        }
+    }
+
+    /// The kinds that this processor has, and sizes whose blocks are finished one by one.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn columns_of_every_kind_equal_the_stockham_passes() {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let kinds = [(false, avx2), (true, avx2 && columns::Plan::many_registers())];
+        for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
+            let x: Vec<Line> = (0..size)
+                .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })
+                .collect();
+            let passes = BucketFft::stockham(size);
+            let mut expected = vec![Line::ZERO; size];
+            passes.process(&x, &mut expected, &mut vec![Line::ZERO; passes.scratch_len()]);
+            let mut sums = vec![0.0; size];
+            let sum = finish(&mut expected, 0.5, &mut sums);
+            for (many, _) in kinds.into_iter().filter(|(_, has)| *has) {
+                let plan = columns::Plan::with_registers(size, many);
+                let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
+                let mut energy = vec![0.0; size];
+                let total = plan.run(&x, &mut out, &mut scratch, 0.5, &mut energy);
+                assert!((total / sum - 1.0).abs() < 1e-12);
+                for b in 0..size {
+                    assert!((energy[b] - sums[b]).abs() < 1e-12 * sum, "size {size} bin {b}");
+                    for tau in 0..4 {
+                        let error = (out[b].lane(tau) - expected[b].lane(tau)).norm();
+                        assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
+                    }
                 }
             }
         }

@@ -8,7 +8,7 @@
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::samples::Line;
-use crate::stages::hash::{Hash, Kind, Reach, tone};
+use crate::stages::hash::{Hash, Reach, tone};
 use crate::stages::locate::base;
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
@@ -196,7 +196,8 @@ fn correlate_body<const FMA: bool>(
 ) {
     let View { hash, weight, lines } = view;
     let offsets = &hash.offsets[..];
-    let comb = matches!(hash.kind, Kind::Comb);
+    // A comb is not peeled where its bins are fitted one by one: then its lines are given apart.
+    let apart = !lines.is_empty();
     eq.reaches.clear();
     eq.bases.clear();
     for (i, c) in known.iter().enumerate() {
@@ -205,8 +206,8 @@ fn correlate_body<const FMA: bool>(
         for (j, &d) in offsets.iter().enumerate() {
             let base = base(unity, c.f, d);
             eq.bases.push(base);
-            let line = tone(unity, c.f, c.z, base, 0);
-            if comb {
+            let line = tone::<FMA>(unity, c.f, c.z, base, 0);
+            if apart {
                 sum += inner(&line, &lines[i * offsets.len() + j]);
             } else {
                 for (b, gain) in reach.iter() {

@@ -214,9 +214,6 @@ impl Hash {
         let size = self.buckets;
         let at = self.measured.len();
         self.measured.resize(at + size, Line::ZERO);
-        let mut scratch = run.workspace.take(self.fft.scratch_len());
-        self.fft.process(lines, &mut self.buffers.measured[at..], &mut scratch);
-        run.workspace.give(scratch);
         self.offsets.push(d);
         self.residual.clear();
         self.energy.clear();
@@ -226,7 +223,9 @@ impl Hash {
         for line in measured[..at].chunks_exact(size) {
             add_energies(line, energy);
         }
-        let total = finish(&mut measured[at..], factor, energy);
+        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        let total = self.fft.measure(lines, &mut measured[at..], &mut scratch, factor, energy);
+        run.workspace.give(scratch);
         run.clock.lap(Stage::BucketFft);
         total.is_finite()
     }
@@ -302,6 +301,12 @@ impl Hash {
         }
     }
 
+    /// The number of bins, and what was measured, to be changed.
+    #[inline(always)] // two addresses
+    pub(crate) fn bins_mut(&mut self) -> (usize, &mut Buffers) {
+        (self.buckets, &mut self.buffers)
+    }
+
     /// The lanes of one bin: of the residual if peeling has begun.
     #[inline]
     pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
@@ -318,6 +323,11 @@ impl Hash {
     /// Energy of one measured bin.
     pub(crate) fn measured_energy(&self, b: usize) -> f64 {
         self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
+    }
+
+    /// Whether what is known has been taken out of all bins.
+    pub(crate) fn is_peeled(&self) -> bool {
+        !self.residual.is_empty()
     }
 
     /// Starts peeling: the residual becomes the measured bins.
@@ -339,25 +349,6 @@ impl Hash {
             add_energies(line, energy);
         }
     }
-}
-
-dispatch! {
-    /// Scales the lines, adds their energies, and returns the sum of what was added.
-    fn finish(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 = finish_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
-    let mut total = 0.0;
-    let factor = F4::splat(factor);
-    for (line, e) in lines.iter_mut().zip(energy) {
-        let (re, im) = (F4::<FMA>(line.re) * factor, F4(line.im) * factor);
-        (line.re, line.im) = (re.0, im.0);
-        let more = re.mul_add(re, im * im).sum();
-        *e += more;
-        total += more;
-    }
-    total
 }
 
 dispatch! {
@@ -397,12 +388,18 @@ pub(crate) fn reach_at<const FMA: bool>(first: f64, gains: F4<FMA>, buckets: usi
 
 /// The four lanes a·e^{2πi f(d+τ)/n} of one tone.
 #[inline(always)] // inherits the instruction set of its callers
-pub(crate) fn tone(unity: Unity, f: u64, z: Complex<f64>, a: Complex<f64>, d: u64) -> Line {
-    let mut v = if d == 0 { a } else { a * unity.power(f, d) };
-    let mut line = Line::ZERO;
-    for tau in 0..4 {
-        line.set_lane(tau, v);
-        v *= z;
-    }
-    line
+pub(crate) fn tone<const FMA: bool>(
+    unity: Unity,
+    f: u64,
+    z: Complex<f64>,
+    a: Complex<f64>,
+    d: u64,
+) -> Line {
+    let a = if d == 0 { a } else { a * unity.power(f, d) };
+    let square = z * z;
+    let cube = square * z;
+    let re = F4::<FMA>([1.0, z.re, square.re, cube.re]);
+    let im = F4::<FMA>([0.0, z.im, square.im, cube.im]);
+    let (x, y) = (F4::splat(a.re), F4::splat(a.im));
+    Line { re: im.negate_mul_add(y, re * x).0, im: im.mul_add(x, re * y).0 }
 }

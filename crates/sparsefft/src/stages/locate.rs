@@ -524,12 +524,17 @@ fn singles_of<const FMA: bool, const MOST: usize>(
     let mut roots = [(zero, zero); MOST];
     for chunk in list.chunks(4) {
         // Element i of every F4 belongs to bin i of the chunk.
-        let pick = [0, 1, 2, 3].map(|i: usize| chunk[i.min(chunk.len() - 1)] as usize);
-        let residue = F4(pick.map(|b| b as f64));
-        for (j, line) in four[..lines].iter_mut().enumerate() {
-            let from = pick.map(|b| &bins[j * size + b]);
-            *line =
-                [0, 1, 2, 3].map(|tau| (F4(from.map(|l| l.re[tau])), F4(from.map(|l| l.im[tau]))));
+        let last = chunk.len() - 1;
+        let pick = [chunk[0], chunk[last.min(1)], chunk[last.min(2)], chunk[last]];
+        let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
+        for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
+            let [a, b, c, d] = pick;
+            let (a, b) = (&bins[a as usize], &bins[b as usize]);
+            let (c, d) = (&bins[c as usize], &bins[d as usize]);
+            for (tau, line) in line.iter_mut().enumerate() {
+                line.0 = F4([a.re[tau], b.re[tau], c.re[tau], d.re[tau]]);
+                line.1 = F4([a.im[tau], b.im[tau], c.im[tau], d.im[tau]]);
+            }
         }
         let four = &four[..lines];
         let mut p = (zero, zero);

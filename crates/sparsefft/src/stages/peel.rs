@@ -32,17 +32,20 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
         }
         return;
     };
-    let (permutation, kaiser) = (*permutation, kaiser.clone());
-    let size = hash.buckets;
+    let (permutation, kaiser, size) = (*permutation, kaiser.clone(), hash.buckets);
     let (four, rest) = known.as_chunks::<4>();
     for four in four {
         // Four polynomials side by side hide each other's latency.
-        let p = [0, 1, 2, 3].map(|i| permutation.position(four[i].f, size));
-        let first = p.map(|p| p.floor() - 1.0);
-        let away = [0, 1, 2, 3].map(|i: usize| F4::splat(first[i] - p[i]) + F4::COUNT);
+        let mut first = [0.0; 4];
+        let mut away = [F4::<FMA>::ZERO; 4];
+        for i in 0..4 {
+            let p = permutation.position(four[i].f, size);
+            first[i] = p.floor() - 1.0;
+            away[i] = F4::splat(first[i] - p) + F4::COUNT;
+        }
         let gains = kaiser.responses::<FMA, 4>(away);
-        for (i, c) in four.iter().enumerate() {
-            subtract::<FMA>(hash, unity, c, &reach_at(first[i], gains[i], size));
+        for i in 0..4 {
+            subtract::<FMA>(hash, unity, &four[i], &reach_at(first[i], gains[i], size));
         }
     }
     for c in rest {
@@ -53,12 +56,15 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
 
 #[inline(always)] // must inherit the instruction set of its caller
 fn subtract<const FMA: bool>(hash: &mut Hash, unity: Unity, c: &Coefficient, reach: &Reach) {
-    for j in 0..hash.offsets.len() {
-        let line = tone(unity, c.f, c.z, c.a, hash.offsets[j]);
-        for (b, gain) in reach.iter() {
-            let at = j * hash.buckets + b;
-            subtract_line::<FMA>(&mut hash.residual[at], &line, gain);
+    let (size, buffers) = hash.bins_mut();
+    let mut rest = &mut buffers.residual[..];
+    for &d in &buffers.offsets {
+        let line = tone::<FMA>(unity, c.f, c.z, c.a, d);
+        let (lines, after) = rest.split_at_mut(size);
+        for i in 0..reach.count {
+            subtract_line::<FMA>(&mut lines[reach.bins[i] as usize], &line, reach.gains[i]);
         }
+        rest = after;
     }
 }
 
@@ -99,6 +105,6 @@ fn peel_bin_body<const FMA: bool>(
     c: &Coefficient,
 ) {
     for (from, &d) in lines.iter_mut().zip(offsets) {
-        subtract_line::<FMA>(from, &tone(unity, c.f, c.z, c.a, d), 1.0);
+        subtract_line::<FMA>(from, &tone::<FMA>(unity, c.f, c.z, c.a, d), 1.0);
     }
 }

@@ -218,7 +218,7 @@ impl Engine<'_, '_> {
         }
         let mut left = hash.energy.iter().filter(|e| **e > limit).count() as u64;
         // The window weighs its ends down, but no sample anywhere can exceed the sum of all.
-        let sum = self.known.iter().map(|c| c.a.norm()).sum::<f64>() * (1.0 + 1e-9);
+        let sum = self.known.iter().map(|c| c.a.norm_sqr().sqrt()).sum::<f64>() * (1.0 + 1e-9);
         let noise = self.noise * (20.0 + (4.0 * buckets as f64).ln());
         left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
         // Half way between two buckets, where the gain is least.

@@ -145,7 +145,14 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
         let limit = self.limit(hash, hash.lanes());
         out.clear();
-        out.extend((0u32..).zip(&hash.energy).filter(|(_, e)| **e > limit).map(|(b, _)| b));
+        out.resize(hash.energy.len(), 0);
+        // Without a branch: which bins are active cannot be foretold.
+        let mut count = 0;
+        for (b, e) in (0u32..).zip(&hash.energy) {
+            out[count] = b;
+            count += usize::from(*e > limit);
+        }
+        out.truncate(count);
     }
 
     /// Sets the noise power from the quiet bins of a hash: the p-quantile of their energies,

@@ -1,6 +1,7 @@
 //! The second stage: window hashes for the frequencies that share a comb bin with too many.
 //!
-//! 1. A window hash with a fresh permutation spreads the open frequencies; what is known is peeled.
+//! 1. A window hash with a fresh permutation spreads the open frequencies, or a comb whose bins share
+//!    no factor with those before, where n has such a divisor; what is known is peeled.
 //! 2. Buckets with one or two frequencies are decoded; a frequency must lie in an open comb bin.
 //! 3. Its comb bin is fitted again with all its members, which gives leak-free values.
 //! 4. What one hash reveals is peeled from the others, until nothing more is found.
@@ -17,6 +18,7 @@ use crate::stages::locate::{
     Found, Lanes, Lattice, MAX_LINES, decode_one, decode_two, line_energy, locate_one, locate_two,
     phasors, value_of_one, values_of_two,
 };
+use crate::stages::number::{gcd, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
 use crate::stages::permute::distance;
 use crate::stages::window::{self, BETAS};
@@ -143,8 +145,13 @@ impl Engine<'_, '_> {
             if reads > 24.0 * first.max(64) as f64 {
                 return Ok(());
             }
-            let stream = window_stream(self.attempt, round);
-            let mut hash = window_hash(self.run, buckets, beta, stream);
+            let mut hash = match self.coprime_comb(wanted) {
+                Some(hash) => hash,
+                None => {
+                    let stream = window_stream(self.attempt, round);
+                    window_hash(self.run, buckets, beta, stream)
+                }
+            };
             hash.measure(self.run, 0)?;
             if self.sees_more(&hash) {
                 hash.recycle(self.run);
@@ -155,7 +162,8 @@ impl Engine<'_, '_> {
             self.peel_all(&mut hash);
             let mut active = std::mem::take(&mut self.scratch.active);
             self.active(&hash, &mut active);
-            active.retain(|&b| is_peak(&hash, b as usize));
+            let comb = matches!(hash.kind, Kind::Comb);
+            active.retain(|&b| comb || is_peak(&hash, b as usize));
             let unit = self.residue_gap();
             let lines = hash.offsets.len();
             let least = self.least;
@@ -172,6 +180,29 @@ impl Engine<'_, '_> {
             stalled = if self.known.len() == before { stalled + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// A comb whose bins share no factor with those of the combs so far: frequencies that meet in
+    /// one of them are spread by it at random, without a window, which reads seven times as much.
+    /// In noise, windows also improve the values; and where the comb left nearly everything open,
+    /// the frequencies have a structure that other combs may share.
+    fn coprime_comb(&mut self, wanted: u64) -> Option<Hash> {
+        let comb = self.comb.as_ref()?;
+        if self.noisy || 2 * self.open_bins() > self.known.len() {
+            return None;
+        }
+        let mut used = comb.buckets as u64;
+        for hash in &self.windows {
+            if let Kind::Comb = hash.kind {
+                used *= hash.buckets as u64;
+            }
+        }
+        let least = wanted.max(32);
+        let bins = smooth_divisors(self.n, least, least.saturating_mul(4).min(self.n / 8))
+            .into_iter()
+            .find(|&d| gcd(d, used) == 1)?;
+        let fft = self.run.plan.fft(bins as usize);
+        Some(Hash::new(self.run, fft, Kind::Comb))
     }
 
     /// Whether far more has been found than was asked for: the signal is something else.
@@ -215,19 +246,20 @@ impl Engine<'_, '_> {
 
     /// Number of bins of a hash that hold more than what is known explains.
     pub(super) fn unexplained(&self, hash: &Hash) -> usize {
-        match hash.kind {
-            Kind::Comb => self.open(hash).filter(|&b| hash.energy[b] > self.slack(hash, b)).count(),
-            Kind::Window { .. } => self.open(hash).count(),
+        let open = self.open(hash);
+        if hash.is_peeled() {
+            return open.count();
         }
+        open.filter(|&b| hash.energy[b] > self.slack(hash, b)).count()
     }
 
-    /// The bins of a hash that hold more than noise and the rounding of what was taken out: of a
-    /// comb, among the suspects.
+    /// The bins of a hash that hold more than noise and the rounding of what was taken out: of the
+    /// first comb, which is not peeled, among the suspects.
     fn open<'h>(&'h self, hash: &'h Hash) -> impl Iterator<Item = usize> + use<'h> {
         let limit = self.limit(hash, hash.lanes());
-        let (some, all) = match hash.kind {
-            Kind::Comb => (&self.suspects[..], 0..0),
-            Kind::Window { .. } => (&[][..], 0..hash.buckets),
+        let (some, all) = match hash.is_peeled() {
+            false => (&self.suspects[..], 0..0),
+            true => (&[][..], 0..hash.buckets),
         };
         some.iter().map(|&b| b as usize).chain(all).filter(move |&b| {
             hash.energy[b] > limit
@@ -363,9 +395,11 @@ impl Engine<'_, '_> {
             let view = |hash| View {
                 hash,
                 weight: best / self.floor(hash).max(f64::MIN_POSITIVE),
-                lines: &lines,
+                lines: &[],
             };
-            let views: Vec<View<'_>> = comb.into_iter().chain(&self.windows).map(view).collect();
+            let own = |hash| View { lines: &lines, ..view(hash) };
+            let views: Vec<View<'_>> =
+                comb.into_iter().map(own).chain(self.windows.iter().map(view)).collect();
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
             drop(views);
@@ -405,7 +439,8 @@ impl Engine<'_, '_> {
         let mut active = std::mem::take(&mut self.scratch.active);
         self.active(&self.windows[w], &mut active);
         let hash = &self.windows[w];
-        active.retain(|&b| is_peak(hash, b as usize));
+        let comb = matches!(hash.kind, Kind::Comb);
+        active.retain(|&b| comb || is_peak(hash, b as usize));
         let energy = |b: u32| hash.energy[b as usize];
         active.sort_unstable_by(|&a, &b| energy(b).total_cmp(&energy(a)));
         let mut progress = false;
@@ -434,7 +469,7 @@ impl Engine<'_, '_> {
         let lanes = hash.lanes_of(b);
         let energy = hash.energy[b];
         let own = 1e-24 * energy;
-        if let Some(f) = self.snap(locate_one(lanes))
+        if let Some(f) = self.snap(hash, b, locate_one(lanes))
             && let Some(amplitude) = self.amplitude(hash, f, b)
         {
             let (value, residual) = value_of_one(self.unity, lanes, f);
@@ -446,7 +481,9 @@ impl Engine<'_, '_> {
         if (t[0] - t[1] - (t[0] - t[1]).round()).abs() < GAP {
             return [None; 2];
         }
-        let (Some(f), Some(g)) = (self.snap(t[0]), self.snap(t[1])) else { return [None; 2] };
+        let (Some(f), Some(g)) = (self.snap(hash, b, t[0]), self.snap(hash, b, t[1])) else {
+            return [None; 2];
+        };
         let (Some(gain_f), Some(gain_g)) = (self.amplitude(hash, f, b), self.amplitude(hash, g, b))
         else {
             return [None; 2];
@@ -462,18 +499,26 @@ impl Engine<'_, '_> {
 
     /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
     fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
-        let Kind::Window { permutation, kaiser } = &hash.kind else { return None };
+        let Kind::Window { permutation, kaiser } = &hash.kind else {
+            return (f % hash.buckets as u64 == b as u64).then_some(1.0);
+        };
         let away = distance(permutation.position(f, hash.buckets), b as f64, hash.buckets);
         (away.abs() < 0.8).then(|| 1.0 / kaiser.response(F4::<false>::splat(away)).0[0])
     }
 
-    /// The frequency nearest to t that an open comb bin allows.
-    fn snap(&self, t: f64) -> Option<u64> {
+    /// The frequency nearest to t that bucket b of a hash and an open comb bin allow.
+    fn snap(&self, hash: &Hash, b: usize, t: f64) -> Option<u64> {
         let Some(comb) = &self.comb else { return Some(Lattice::all(self.n).snap(t).0) };
         let limit = self.limit(comb, comb.lanes());
         let size = comb.buckets as u64;
         if !self.noisy {
-            let (f, _) = Lattice::all(self.n).snap(t);
+            let lattice = match hash.kind {
+                Kind::Comb => {
+                    Lattice { n: self.n, modulus: hash.buckets as u64, residue: b as u64 }
+                }
+                Kind::Window { .. } => Lattice::all(self.n),
+            };
+            let (f, _) = lattice.snap(t);
             return (comb.energy[(f % size) as usize] > limit).then_some(f);
         }
         // With noise, the ladder was only built to tell the open residues apart: the nearest one

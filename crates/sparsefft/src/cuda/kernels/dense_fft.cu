@@ -198,11 +198,13 @@ WHOLE(11, 0)
 WHOLE(12, 0)
 
 // Bluestein's algorithm around a transform of m points: out[t] = in[t]·chirp[t], zeros after n.
-// `in_im` is -1 for the inverse, which is conj ∘ forward ∘ conj.
+// `in_im` is -1 for the inverse, which is conj ∘ forward ∘ conj. Row y of the grid is signal y.
 extern "C" __global__ void chirp_in(const V* input, const V* chirp, V* output, size_t n, size_t m,
                                     S in_im) {
     size_t t = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= m) return;
+    input += blockIdx.y * n;
+    output += blockIdx.y * m;
     V z;
     z.x = 0;
     z.y = 0;
@@ -216,13 +218,16 @@ extern "C" __global__ void chirp_in(const V* input, const V* chirp, V* output, s
 
 extern "C" __global__ void multiply(V* values, const V* factors, size_t m) {
     size_t t = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    values += blockIdx.y * m;
     if (t < m) values[t] = times(values[t], factors[t]);
 }
 
-extern "C" __global__ void chirp_out(const V* input, const V* chirp, V* output, size_t n, S out_re,
-                                     S out_im) {
+extern "C" __global__ void chirp_out(const V* input, const V* chirp, V* output, size_t n, size_t m,
+                                     S out_re, S out_im) {
     size_t t = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= n) return;
+    input += blockIdx.y * m;
+    output += blockIdx.y * n;
     V z = times(input[t], chirp[t]);
     z.x *= out_re;
     z.y *= out_im;

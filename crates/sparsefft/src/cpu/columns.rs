@@ -1,0 +1,382 @@
+//! Transforms of many columns side by side: butterflies whose every operand is a whole line.
+//!
+//! A line holds one complex value of each column. A transform along the columns then needs no
+//! shuffle, and its factors are broadcasts. [`Lines`] is what such butterflies ask of a vector
+//! type; [`Passes`] is the plan of a power of two, decimating in frequency:
+//!
+//! 1. the first level reads lines from elsewhere into a tile (the caller's loop, with [`put`]);
+//! 2. [`between`] runs the levels inside the tile, in place, so that blocks which fit the first
+//!    cache are finished before the next one begins;
+//! 3. the last level writes lines elsewhere, in the order of reversed digits (the caller's loop).
+
+use super::lanes::Lanes;
+use crate::Complex;
+use crate::dense::{Real, narrow, root};
+
+/// A line of complex values in registers.
+///
+/// # Safety
+/// All functions need the instructions of their type, and a whole line of memory where they read
+/// or write. They are inlined into functions that are compiled for these instructions.
+pub trait Lines: Copy {
+    /// The type of a real value.
+    type Real: Real;
+    /// Real values in a line.
+    const REALS: usize;
+
+    unsafe fn load(line: *const Self::Real) -> Self;
+    unsafe fn store(self, line: *mut Self::Real);
+    /// The same value in all columns.
+    unsafe fn splat(z: Complex<Self::Real>) -> Self;
+    unsafe fn add(self, b: Self) -> Self;
+    unsafe fn sub(self, b: Self) -> Self;
+    /// self - i·b.
+    unsafe fn sub_turned(self, b: Self) -> Self;
+    /// self + i·b.
+    unsafe fn add_turned(self, b: Self) -> Self;
+    /// self times a real number.
+    unsafe fn scale(self, c: Self::Real) -> Self;
+    /// self times the complex number at this place.
+    unsafe fn times(self, w: *const Complex<Self::Real>) -> Self;
+    /// Σ|z|² over the columns.
+    unsafe fn energy(self) -> Self::Real;
+}
+
+/// Butterflies of a power of two, first to last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Passes<T: Real> {
+    pub(crate) len: usize,
+    pub(crate) levels: Vec<Level<T>>,
+    /// The lowest coefficient of each of the last butterflies; the others follow at distances of
+    /// as many as there are butterflies.
+    pub(crate) order: Vec<u32>,
+    /// What is done between the first level and the last.
+    between: Vec<Run>,
+}
+
+/// Butterflies over values that are `apart` from each other, in blocks of radix·apart.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Level<T: Real> {
+    pub(crate) radix: usize,
+    pub(crate) apart: usize,
+    /// radix - 1 factors for each place in the block's first part.
+    pub(crate) twiddles: Vec<Complex<T>>,
+}
+
+/// Neighbouring blocks that go through a level one after the other.
+#[derive(Debug, Clone, PartialEq)]
+struct Run {
+    level: usize,
+    start: usize,
+    blocks: usize,
+}
+
+impl<T: Real> Passes<T> {
+    /// A plan for `len` lines, a power of two of at least 4, with butterflies of at most
+    /// `largest`. `near` lines fit the first cache.
+    pub(crate) fn new(len: usize, largest: usize, near: usize) -> Self {
+        let most = largest.trailing_zeros();
+        let mut bits = len.trailing_zeros();
+        let mut levels = Vec::new();
+        let mut block = len;
+        while bits > 0 {
+            // A rest of one bit makes two butterflies of radix 4 out of 8·2.
+            let take = if bits == most + 1 { most.min(2) } else { most.min(bits) };
+            let (radix, apart) = (1usize << take, block >> take);
+            let factors = |j: usize| (1..radix).map(move |r| (j * r, block));
+            let twiddles = (0..apart)
+                .flat_map(factors)
+                .map(|(jr, block)| narrow(root(jr as u64, block as u64)))
+                .collect();
+            levels.push(Level { radix, apart, twiddles });
+            (block, bits) = (apart, bits - take);
+        }
+        let last = levels.last().map_or(1, |level| level.radix);
+        let order = (0..len / last)
+            .map(|b| {
+                let (mut place, mut k, mut weight) = (b * last, 0, 1);
+                for level in &levels {
+                    k += place / level.apart * weight;
+                    place %= level.apart;
+                    weight *= level.radix;
+                }
+                k as u32
+            })
+            .collect();
+        let mut passes = Passes { len, levels, order, between: Vec::new() };
+        passes.schedule(1, 0, len, near);
+        passes
+    }
+
+    /// Takes `len` lines from `start` on through the levels from `level` to the last but one.
+    /// Blocks of more than `near` lines are finished one by one.
+    fn schedule(&mut self, level: usize, start: usize, len: usize, near: usize) {
+        if level + 1 >= self.levels.len() {
+            return;
+        }
+        let size = self.levels[level].radix * self.levels[level].apart;
+        if size <= near {
+            self.between.push(Run { level, start, blocks: len / size });
+            return self.schedule(level + 1, start, len, near);
+        }
+        for start in (start..start + len).step_by(size) {
+            self.between.push(Run { level, start, blocks: 1 });
+            self.schedule(level + 1, start, size, near);
+        }
+    }
+
+    /// The radix of the last butterflies.
+    pub(crate) fn last(&self) -> usize {
+        self.levels.last().map_or(1, |level| level.radix)
+    }
+}
+
+/// No values: what an array of lines holds before it is filled.
+///
+/// # Safety
+/// As for [`Lines`].
+#[inline(always)] // removed by the compiler
+pub(crate) unsafe fn zeros<Z: Lines, const R: usize>() -> [Z; R] {
+    // SAFETY: the caller's promise.
+    [unsafe { Z::splat(Complex::default()) }; R]
+}
+
+/// The transform of R values, in natural order.
+///
+/// # Safety
+/// As for [`Lines`].
+#[inline(always)] // inlined into its pass
+pub(crate) unsafe fn butterfly<Z: Lines, const R: usize>(x: [Z; R]) -> [Z; R] {
+    let mut y = x;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match R {
+            2 => {
+                (y[0], y[1]) = (x[0].add(x[1]), x[0].sub(x[1]));
+            }
+            4 => {
+                let [a, b, c, d] = four([x[0], x[1], x[2], x[3]]);
+                (y[0], y[1], y[2], y[3]) = (a, b, c, d);
+            }
+            _ => {
+                let half = Z::Real::of(std::f64::consts::FRAC_1_SQRT_2);
+                let even = four([x[0].add(x[4]), x[1].add(x[5]), x[2].add(x[6]), x[3].add(x[7])]);
+                let (a, b) = (x[1].sub(x[5]), x[3].sub(x[7]));
+                let (c, d) = (x[0].sub(x[4]), x[2].sub(x[6]));
+                // Times e^{-iπ/4}; the second lacks a factor -i, which the next step supplies.
+                let (a, b) = (a.sub_turned(a).scale(half), b.sub_turned(b).scale(half));
+                let (e, f) = (c.sub_turned(d), c.add_turned(d));
+                let (g, h) = (a.sub_turned(b), a.add_turned(b));
+                for (i, even) in even.into_iter().enumerate() {
+                    y[2 * i] = even;
+                }
+                (y[1], y[5]) = (e.add(g), e.sub(g));
+                (y[3], y[7]) = (f.sub_turned(h), f.add_turned(h));
+            }
+        }
+    }
+    y
+}
+
+/// # Safety
+/// As for [`Lines`].
+#[inline(always)] // inlined into its pass
+unsafe fn four<Z: Lines>(x: [Z; 4]) -> [Z; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b) = (x[0].add(x[2]), x[0].sub(x[2]));
+        let (c, d) = (x[1].add(x[3]), x[1].sub(x[3]));
+        [a.add(c), b.sub_turned(d), a.sub(c), b.add_turned(d)]
+    }
+}
+
+/// The butterfly of x, multiplied by its factors and stored from `line` on, `apart` lines apart.
+///
+/// # Safety
+/// As for [`Lines`]; there are R - 1 factors.
+#[inline(always)] // inlined into its pass
+pub(crate) unsafe fn put<Z: Lines, const R: usize>(
+    x: [Z; R],
+    factors: *const Complex<Z::Real>,
+    line: *mut Z::Real,
+    apart: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let y = butterfly(x);
+        y[0].store(line);
+        for (r, y) in y.into_iter().enumerate().skip(1) {
+            y.times(factors.add(r - 1)).store(line.add(Z::REALS * apart * r));
+        }
+    }
+}
+
+/// R lines from `line` on, `apart` lines apart.
+///
+/// # Safety
+/// As for [`Lines`].
+#[inline(always)] // inlined into its pass
+pub(crate) unsafe fn get<Z: Lines, const R: usize>(line: *const Z::Real, apart: usize) -> [Z; R] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut x = zeros::<Z, R>();
+        for (m, x) in x.iter_mut().enumerate() {
+            *x = Z::load(line.add(Z::REALS * apart * m));
+        }
+        x
+    }
+}
+
+/// The levels between the first and the last, in the plan's order.
+///
+/// # Safety
+/// As for [`Lines`]; the tile holds the passes' length in lines.
+#[inline(always)] // compiled for the vectors' instructions
+pub(crate) unsafe fn between<Z: Lines>(passes: &Passes<Z::Real>, tile: *mut Z::Real) {
+    for run in &passes.between {
+        let level = &passes.levels[run.level];
+        let size = level.radix * level.apart;
+        for i in 0..run.blocks {
+            // SAFETY: the blocks lie inside the tile.
+            unsafe {
+                let lines = tile.add(Z::REALS * (run.start + i * size));
+                match level.radix {
+                    2 => block::<Z, 2>(level, lines, lines),
+                    4 => block::<Z, 4>(level, lines, lines),
+                    _ => block::<Z, 8>(level, lines, lines),
+                }
+            }
+        }
+    }
+}
+
+/// One level over the block at `from`, to the block at `to`, which may be the same.
+///
+/// # Safety
+/// As for [`Lines`]; both blocks have as many lines as the level asks for.
+#[inline(always)] // compiled for the vectors' instructions
+pub(crate) unsafe fn block<Z: Lines, const R: usize>(
+    level: &Level<Z::Real>,
+    from: *const Z::Real,
+    to: *mut Z::Real,
+) {
+    for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
+        // SAFETY: the block has R·apart lines, and there are factors for `apart` butterflies.
+        unsafe {
+            let x = get::<Z, R>(from.add(Z::REALS * j), level.apart);
+            put(x, w.as_ptr(), to.add(Z::REALS * j), level.apart);
+        }
+    }
+}
+
+/// Lines of a vector of real parts and one of imaginary parts.
+#[derive(Clone, Copy)]
+pub struct Apart<V> {
+    pub(crate) re: V,
+    pub(crate) im: V,
+}
+
+impl<V: Lanes> Apart<V> {
+    /// # Safety
+    /// As for [`Lines`].
+    #[inline(always)] // four instructions
+    pub(crate) unsafe fn mul(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Apart {
+                re: self.re.mul_sub(b.re, self.im.mul(b.im)),
+                im: self.re.mul_add(b.im, self.im.mul(b.re)),
+            }
+        }
+    }
+
+    /// Stores past the cache.
+    ///
+    /// # Safety
+    /// As for [`Lines`]; the line is aligned.
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn stream(self, line: *mut V::Real) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.re.stream(line);
+            self.im.stream(line.add(V::COUNT));
+        }
+    }
+
+    /// Real and imaginary parts exchanged if asked.
+    #[inline(always)] // moves at most
+    pub(crate) fn exchanged(self, yes: bool) -> Self {
+        if yes { Apart { re: self.im, im: self.re } } else { self }
+    }
+}
+
+impl<V: Lanes> Lines for Apart<V> {
+    type Real = V::Real;
+    const REALS: usize = 2 * V::COUNT;
+
+    #[inline(always)] // two instructions
+    unsafe fn load(line: *const V::Real) -> Self {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { Apart { re: V::load(line), im: V::load(line.add(V::COUNT)) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn store(self, line: *mut V::Real) {
+        // SAFETY: see above.
+        unsafe {
+            self.re.store(line);
+            self.im.store(line.add(V::COUNT));
+        }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn splat(z: Complex<V::Real>) -> Self {
+        // SAFETY: see above.
+        unsafe { Apart { re: V::splat(z.re), im: V::splat(z.im) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Apart { re: self.re.add(b.re), im: self.im.add(b.im) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn sub(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Apart { re: self.re.sub(b.re), im: self.im.sub(b.im) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn sub_turned(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Apart { re: self.re.add(b.im), im: self.im.sub(b.re) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn add_turned(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Apart { re: self.re.sub(b.im), im: self.im.add(b.re) } }
+    }
+
+    #[inline(always)] // two instructions
+    unsafe fn scale(self, c: V::Real) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let c = V::splat(c);
+            Apart { re: self.re.mul(c), im: self.im.mul(c) }
+        }
+    }
+
+    #[inline(always)] // six instructions
+    unsafe fn times(self, w: *const Complex<V::Real>) -> Self {
+        // SAFETY: see above.
+        unsafe { self.mul(Self::splat(*w)) }
+    }
+
+    #[inline(always)] // a few instructions
+    unsafe fn energy(self) -> V::Real {
+        // SAFETY: see above.
+        unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
+    }
+}
