@@ -397,7 +397,7 @@ fn sweep(n: u64, from: f64, to: f64, sigma: f64) -> Free {
 #[test]
 fn a_sweep_is_uncertified_and_says_why() {
     for n in [1u64 << 16, 1 << 20, 1 << 22] {
-        let mut signals = vec![
+        let mut signals = [
             sweep(n, -0.5, 0.5, 0.0),
             sweep(n, -0.2, 0.3, 0.0),
             sweep(n, -0.5, 0.5, 0.7),

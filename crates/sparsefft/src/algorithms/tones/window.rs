@@ -460,13 +460,15 @@ mod tests {
             let mut worst = [0.0f64; 4];
             for i in 0..333 {
                 let f = i as f64 / 333.0;
-                let foot = w.foot::<false>(7.0 + f, 12);
-                assert_eq!(foot.first, 252);
+                // Beyond the bins that are peeled the series does not hold.
+                let foot = w.foot::<false>(7.0 + f, w.half);
+                assert_eq!(foot.first, (256 + 8 - w.half) % 256);
                 let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
                 w.rows::<false>(f, 3, 8, &mut g, &mut d);
-                for b in 0..24 {
+                for b in 12 - w.half..12 + w.half {
                     let (value, slope) = w.response::<false>(F4::splat(f + 11.0 - b as f64));
-                    worst[0] = worst[0].max((foot.gain[b] - value.0[0]).abs());
+                    let gain = foot.gain[b + w.half - 12];
+                    worst[0] = worst[0].max((gain - value.0[0]).abs());
                     if (8..16).contains(&b) {
                         worst[1] = worst[1].max((g[b - 8] - value.0[0]).abs());
                         worst[2] = worst[2].max((d[b - 8] - slope.0[0]).abs());
