@@ -69,12 +69,14 @@ pub(super) struct Engine<'r, 'a> {
     /// What the verification adds to each tone, and from how many samples.
     pub(super) seconds: Vec<Option<Second>>,
     pub(super) second_samples: u64,
+    /// Whether clusters have been seen with fewer bins already.
+    pub(super) retried: bool,
     /// Whether what is left has an order that noise has not.
     pub(super) ordered: bool,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, bins: usize, most: usize) -> Self {
+    pub(super) fn new(run: &'r mut Run<'a>, bins: usize, most: usize, retried: bool) -> Self {
         let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
@@ -91,6 +93,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             bends: Vec::new(),
             seconds: Vec::new(),
             second_samples: 0,
+            retried,
             ordered: false,
         }
     }
@@ -179,8 +182,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             None => comb.energy.iter().copied().fold(0.0, f64::max) / comb.lanes() as f64,
         };
         let leak2 = comb.window.leak.powi(2) * strongest;
-        // Rounding of the transform and of the phases.
-        let rounding = (4e-16 * (1.0 + 1e-2 * (self.run.plan.problem.n as f64).log2())).powi(2);
+        // Rounding of the transform, and of phases νt up to n/2 turns, in the signal as in the model.
+        let n = self.run.plan.problem.n as f64;
+        let rounding = (4e-16 * (1.0 + 1e-2 * n.log2()) + 2.5e-17 * n).powi(2);
         let s2 = s2.max(0.05 * leak2).max(rounding * strongest);
         Floor { s2, leak2, white: s2 > NOISY * leak2 }
     }
@@ -298,10 +302,13 @@ impl<'r, 'a> Engine<'r, 'a> {
             verified = !self.ordered;
         }
         let found = self.conclude(first, &limits, &last, verified)?;
-        if verified {
+        // What looks like a cluster may be tones that collide in this comb; more bins would tell.
+        let doubtful = !self.retried && self.bins < self.most && !found.clusters.is_empty();
+        if verified && !doubtful {
             return Ok(Outcome::Done(Box::new(found)));
         }
-        Ok(Outcome::Grow(4 * self.bins, Some(Box::new(found))))
+        let wanted = if verified { 2 * self.bins } else { 4 * self.bins };
+        Ok(Outcome::Grow(wanted, Some(Box::new(found))))
     }
 }
 

@@ -62,7 +62,8 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
     let mut attempts = 1;
     let mut best: Option<Box<Found>> = None;
     loop {
-        match Engine::new(run, bins, most).attempt()? {
+        let retried = best.as_ref().is_some_and(|found| !found.clusters.is_empty());
+        match Engine::new(run, bins, most, retried).attempt()? {
             Outcome::Done(mut found) => {
                 found.certificate.attempts = attempts;
                 return Ok(*found);
