@@ -70,3 +70,84 @@ def test_bad_arguments_are_seen_at_once():
         sparsefft.dask.fft(x, 1, axis=2)
     with pytest.raises(TypeError, match="k must be"):
         sparsefft.dask.fft(x.rechunk({1: -1}), 1.5)
+
+
+def noisy(n):
+    rng = np.random.default_rng(3)
+    x = tones(n, {77: 1.0, 40_000: 0.5, n - 9: 0.25j})
+    return x + 0.01 * (rng.standard_normal(n) + 1j * rng.standard_normal(n))
+
+
+def single(x, k):
+    sketch = sparsefft.Sketch(len(x), k)
+    sketch.add(0, x)
+    return sketch.finish()
+
+
+def same(found, expected):
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.values.tobytes() == expected.values.tobytes()
+    assert found.certificate.is_certified
+
+
+def test_one_signal_over_many_chunks(client):
+    x = noisy(1 << 16)
+    expected = single(x, 6)
+    assert expected.indices.tolist() == [77, 40_000, (1 << 16) - 9]
+    for chunks in (1 << 16, 5000, (1, 60_000, 0, 5535)):
+        same(sparsefft.dask.fft_sharded(da.from_array(x, chunks=(chunks,)), 6).compute(), expected)
+    real = sparsefft.dask.rfft_sharded(da.from_array(x.real, chunks=9999), 3, norm="forward")
+    assert real.compute().indices.tolist() == [9, 77, 25_536]
+
+
+def test_from_files(client, tmp_path):
+    x = noisy(1 << 16)
+    expected = single(x, 6)
+    parts = []
+    for i, part in enumerate(np.array_split(x, 5)):
+        np.save(tmp_path / f"{i}.npy", part)
+        there = np.load(tmp_path / f"{i}.npy", mmap_mode="r")
+        parts.append(da.from_array(there, chunks=7000))
+    same(sparsefft.dask.fft_sharded(da.concatenate(parts), 6).compute(), expected)
+    zarr = pytest.importorskip("zarr")
+    store = zarr.open(
+        str(tmp_path / "x.zarr"), mode="w", shape=x.shape, chunks=(8192,), dtype=x.dtype
+    )
+    store[:] = x
+    lazy = da.from_zarr(str(tmp_path / "x.zarr"))
+    same(sparsefft.dask.fft_sharded(lazy, 6).compute(), expected)
+
+
+def die_once(block, marker, block_info=None):
+    import os
+    import signal
+    from pathlib import Path
+
+    if block_info[0]["chunk-location"] == (7,) and not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_that_is_killed(client, tmp_path):
+    x = noisy(1 << 16)
+    marker = tmp_path / "killed"
+    before = set(client.run(lambda: __import__("os").getpid()).values())
+    lazy = da.from_array(x, chunks=4096).map_blocks(die_once, str(marker), dtype=x.dtype)
+    same(sparsefft.dask.fft_sharded(lazy, 6).compute(), single(x, 6))
+    assert marker.exists()
+    client.wait_for_workers(2)
+    assert set(client.run(lambda: __import__("os").getpid()).values()) != before
+
+
+def test_bad_shards_are_seen_at_once():
+    with pytest.raises(TypeError, match="x must be a dask array"):
+        sparsefft.dask.fft_sharded(np.ones(4), 1)
+    with pytest.raises(ValueError, match="x has 2 dimensions"):
+        sparsefft.dask.fft_sharded(da.ones((4, 4096)), 1)
+    x = da.ones(1 << 16, chunks=999)
+    with pytest.raises(ValueError, match="unknown size"):
+        sparsefft.dask.fft_sharded(x[x > 0], 1)
+    for k in (0, None):
+        with pytest.raises(ValueError, match="give k"):
+            sparsefft.dask.fft_sharded(x, k)

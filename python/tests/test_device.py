@@ -1,10 +1,11 @@
-"""Arrays of other libraries: in memory they work, on a GPU the message says what to do."""
+"""Arrays of other libraries: in memory they work, on a GPU too, or the message says what to do."""
 
 import numpy as np
 import pytest
 from conftest import tones
 
 import sparsefft
+import sparsefft.dense
 
 N = 1 << 12
 
@@ -45,19 +46,39 @@ def test_dlpack_in_memory():
     np.testing.assert_array_equal(sparsefft.dense.fft(Tensor(x)), sparsefft.dense.fft(x))
 
 
+without_cuda = pytest.mark.skipif(
+    sparsefft._native.no_cuda() is None, reason="there is a GPU; test_cuda.py uses it"
+)
+# Of a machine without a driver, without a GPU, and of a build without the backend.
+WHY = r"(driver|no sparse CUDA backend).*x\.get\(\).*x\.cpu\(\).*device='cpu'"
+
+
+@without_cuda
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 @pytest.mark.parametrize("x", [CudaArray(), Tensor(np.ones(N), (2, 0))])
-def test_cuda_arrays_without_the_backend(x, device):
-    with pytest.raises(RuntimeError, match=r"no sparse CUDA backend.*x\.get\(\).*x\.cpu\(\)"):
+def test_cuda_arrays_without_a_gpu(x, device):
+    with pytest.raises(RuntimeError, match="x lies in CUDA memory, but .*" + WHY):
         sparsefft.fft(x, 1, device=device)
-    with pytest.raises(RuntimeError, match="no sparse CUDA backend"):
+    with pytest.raises(RuntimeError, match=WHY):
         sparsefft.Plan(N).transform(x)
 
 
-def test_asking_for_cuda_without_the_backend():
+@without_cuda
+@pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+def test_asking_for_cuda_without_a_gpu(device):
     for call in (
-        lambda: sparsefft.fft(np.ones(N), 1, device="cuda"),
-        lambda: sparsefft.Plan(N, device="cuda"),
+        lambda: sparsefft.fft(np.ones(N), 1, device=device),
+        lambda: sparsefft.Plan(N, device=device),
     ):
-        with pytest.raises(RuntimeError, match=r"device='cuda'.*no sparse CUDA backend.*x\.cpu\(\)"):
+        with pytest.raises(RuntimeError, match=f"device='{device}'.*" + WHY):
             call()
+
+
+def test_other_devices():
+    with pytest.raises(RuntimeError, match=r"DLPack device 10.*x\.cpu\(\)"):
+        sparsefft.fft(Tensor(np.ones(N), (10, 0)), 1)
+    with pytest.raises(RuntimeError, match=r"this function cannot read it.*x\.get\(\)"):
+        sparsefft.dense.fft(CudaArray())
+    for device in ("cuda:", "cuda:x", "cuda:-1", "cuda:1:2", "gpu", "", None, 0):
+        with pytest.raises(ValueError, match="'auto', 'cpu', 'cuda'"):
+            sparsefft.fft(np.ones(N), 1, device=device)

@@ -30,7 +30,10 @@ def blocks(path):
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.S | re.M)
 
 
-@pytest.mark.parametrize("name", ["README.md", "python/README.md", "docs/python.md"])
+GUIDES = ["README.md", "python/README.md", "docs/python.md", "docs/distributed.md"]
+
+
+@pytest.mark.parametrize("name", GUIDES)
 def test_guides(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = blocks(ROOT / name)

@@ -39,16 +39,28 @@ fn units() -> Vec<Unit> {
     let sparse = |name: &str, architecture| Unit {
         name: name.into(),
         source: "sparse.cu",
-        headers: &["fft.cuh", "sparse.cuh"],
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh"],
         architecture,
         options: Vec::new(),
     };
+    let quick =
+        |name: &str, architecture| Unit { source: "quick.cu", ..sparse(name, architecture) };
+    let vote = Unit {
+        name: "vote.ptx".into(),
+        source: "vote.cu",
+        headers: &[],
+        architecture: ARCHITECTURE,
+        options: Vec::new(),
+    };
     vec![
+        vote,
         dense("dense_f64.ptx", &[]),
         dense("dense_f32.ptx", &["-DSINGLE"]),
         sparse("sparse_70.ptx", ARCHITECTURE),
         sparse("sparse_90.ptx", CLUSTERS),
         sparse("sparse_90.cubin", HOPPER),
+        quick("quick_90.ptx", CLUSTERS),
+        quick("quick_90.cubin", HOPPER),
     ]
 }
 
@@ -91,7 +103,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             for unit in units() {
-                unit.write(&folder, &folder.join(&unit.name))?;
+                if !unit.current(&folder)? {
+                    unit.write(&folder, &folder.join(&unit.name))?;
+                }
             }
             Ok(true)
         }
@@ -105,11 +119,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
         ["--check"] => {
             let mut current = true;
             for unit in units() {
-                let path = folder.join(&unit.name);
-                let bytes = fs::read(&path).unwrap_or_default();
-                let stamp = unit.stamp(&folder)?.into_bytes();
-                let good =
-                    if unit.binary() { bytes.ends_with(&stamp) } else { bytes.starts_with(&stamp) };
+                let good = unit.current(&folder)?;
                 println!("{} {}", if good { "current" } else { "STALE  " }, unit.name);
                 current &= good;
             }
@@ -139,6 +149,13 @@ impl Unit {
         self.options.iter().for_each(|o| add(o));
         add(self.architecture);
         Ok(format!("// made by `cargo xtask kernels` from {} {hash:016x}", self.source))
+    }
+
+    /// Whether the file was made from the present sources.
+    fn current(&self, folder: &Path) -> Result<bool, String> {
+        let bytes = fs::read(folder.join(&self.name)).unwrap_or_default();
+        let stamp = self.stamp(folder)?.into_bytes();
+        Ok(if self.binary() { bytes.ends_with(&stamp) } else { bytes.starts_with(&stamp) })
     }
 
     fn write(&self, folder: &Path, path: &Path) -> Result<(), String> {

@@ -32,6 +32,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     if let Err(output) = install_c_tools() {
         check("installing tools for C", Outcome { success: false, output });
     }
+    if let Err(output) = install_mpi() {
+        check("installing MPI", Outcome { success: false, output });
+    }
     for component in ["fmt", "clippy"] {
         if !works("cargo", &[component, "--version"]) {
             let package = if component == "fmt" { "rustfmt" } else { component };
@@ -56,6 +59,12 @@ pub fn run(args: &[String]) -> Result<bool, String> {
                 .args(["--", "-D", "warnings"])),
         );
     }
+    check(
+        "cargo clippy of the Python module with GPUs",
+        tee(cargo()
+            .args(["clippy", "-p", "sparsefft-python", "--features", "cuda"])
+            .args(["--", "-D", "warnings"])),
+    );
     let current = crate::kernels::run(&["--check".to_string()]);
     if let Err(message) = &current {
         eprintln!("xtask test: {message}");
@@ -158,6 +167,23 @@ fn install_c_tools() -> Result<(), String> {
     apt_install(&packages);
     let left: Vec<&str> = missing().map(|(_, package)| package).collect();
     if left.is_empty() { Ok(()) } else { Err(format!("install by hand: {}", left.join(" "))) }
+}
+
+/// What the crate for MPI needs to be compiled and tested, installed from the distribution if it
+/// is missing.
+fn install_mpi() -> Result<(), String> {
+    const PACKAGES: [&str; 3] = ["libopenmpi-dev", "openmpi-bin", "libclang-dev"];
+    let clang =
+        "PATH=$PATH:/sbin ldconfig -p | grep -q libclang || ls /usr/lib/llvm-*/lib/libclang*";
+    let there = || {
+        works("mpicc", &["--version"])
+            && works("mpirun", &["--version"])
+            && works("sh", &["-c", clang])
+    };
+    if !there() {
+        apt_install(&PACKAGES);
+    }
+    if there() { Ok(()) } else { Err(format!("install by hand: {}", PACKAGES.join(" "))) }
 }
 
 /// Adds up the summaries of `cargo test`, of `cargo nextest` and of pytest.

@@ -19,8 +19,19 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 
-/// Draws curves; points that are not positive numbers are left out.
+/// Draws curves of times; points that are not positive numbers are left out.
 pub fn draw(title: &str, x_name: &str, y_name: &str, curves: &[Curve]) -> String {
+    draw_as(title, x_name, y_name, curves, crate::measure::seconds)
+}
+
+/// The same for numbers of any kind.
+pub fn draw_as(
+    title: &str,
+    x_name: &str,
+    y_name: &str,
+    curves: &[Curve],
+    label: fn(f64) -> String,
+) -> String {
     let good = |p: &&(f64, f64)| p.0 > 0.0 && p.1 > 0.0 && p.1.is_finite();
     let all = || curves.iter().flat_map(|c| c.points.iter().filter(good));
     let range = |of: fn(&(f64, f64)) -> f64| {
@@ -45,7 +56,7 @@ pub fn draw(title: &str, x_name: &str, y_name: &str, curves: &[Curve]) -> String
             WIDTH - RIGHT,
             LEFT - 8.0,
             y + 4.0,
-            crate::measure::seconds(decade),
+            label(decade),
         );
         decade *= 10.0;
     }

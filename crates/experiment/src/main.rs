@@ -2,13 +2,14 @@
 //!
 //! `cargo xtask bench` (all parts) or `cargo xtask bench over-n profile` (some); `--quick` takes
 //! fewer and shorter signals. Results go to `benches/results/`: one JSON file per part with every
-//! time measured, a Markdown table and a drawing.
+//! time measured, a Markdown table and a drawing. `--draw-gpu=LOG` draws what was measured on a GPU.
 //!
 //! Every answer is compared with the truth while it is timed; a row says how many were right.
 //! *warm*: the same signal again. *fresh*: all its cache lines flushed before each transform, plan
 //! and workspace warm. Times are medians; the spread is that of the quartiles.
 
 mod draw;
+mod gpu;
 mod measure;
 mod parts;
 mod peers;
@@ -40,6 +41,13 @@ fn main() {
         match argument.strip_prefix("--") {
             Some("quick") => options.quick = true,
             Some(other) if other.starts_with("out=") => options.out = other[4..].into(),
+            Some(other) if other.starts_with("draw-gpu=") => {
+                if let Err(error) = gpu::figures(Path::new(&other[9..]), Path::new("docs/img")) {
+                    eprintln!("{error}");
+                    std::process::exit(2);
+                }
+                return;
+            }
             Some(_) => return complain(&argument),
             None if PARTS.iter().any(|(name, ..)| *name == argument) => chosen.push(argument),
             None => return complain(&argument),

@@ -19,6 +19,11 @@ use std::process::ExitCode;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// So are those of the page on sketches.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/distributed.md")]
+struct Distributed;
+
 /// What a finished command tells the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

@@ -22,9 +22,20 @@ fn compare(name: &str, text: &str) {
 #[test]
 fn help() {
     compare("help", &stdout(&run(["--help"])));
-    for command in
-        ["demo", "peaks", "plan", "gen", "plot", "report", "waterfall", "fft", "completions", "man"]
-    {
+    for command in [
+        "demo",
+        "peaks",
+        "sketch",
+        "merge",
+        "plan",
+        "gen",
+        "plot",
+        "report",
+        "waterfall",
+        "fft",
+        "completions",
+        "man",
+    ] {
         compare(&format!("help-{command}"), &stdout(&run([command, "--help"])));
     }
 }

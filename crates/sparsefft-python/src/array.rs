@@ -213,6 +213,17 @@ impl Swap for Half {
     }
 }
 
+/// Where signal i stands among axes of these lengths, in C order.
+pub fn place(mut i: usize, lengths: &[usize]) -> Vec<usize> {
+    let mut place: Vec<usize> = Vec::with_capacity(lengths.len());
+    for &len in lengths.iter().rev() {
+        place.push(i % len);
+        i /= len;
+    }
+    place.reverse();
+    place
+}
+
 /// The signals along one axis of an array, in C order of the other axes.
 pub struct Signals<'a, 'py> {
     array: &'a Bound<'py, PyUntypedArray>,
@@ -265,21 +276,17 @@ impl<'a, 'py> Signals<'a, 'py> {
         self.others.iter().map(|(len, _)| len).product()
     }
 
-    /// Where signal i stands among the other axes.
-    pub fn place(&self, mut i: usize) -> Vec<usize> {
-        let mut place: Vec<usize> = Vec::with_capacity(self.others.len());
-        for &(len, _) in self.others.iter().rev() {
-            place.push(i % len);
-            i /= len;
-        }
-        place.reverse();
-        place
+    /// The lengths of the other axes.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
+        self.others.iter().map(|(len, _)| *len)
     }
 
     /// Signal i. The array must outlive it; callers hold a reference while they use it.
     pub fn get(&self, i: usize) -> Box<dyn Samples> {
+        let lengths: Vec<usize> = self.lengths().collect();
+        let places = place(i, &lengths);
         let offset: isize =
-            self.place(i).iter().zip(&self.others).map(|(&p, (_, s))| p as isize * s).sum();
+            places.iter().zip(&self.others).map(|(&p, (_, s))| p as isize * s).sum();
         // SAFETY: the offset and the n elements behind it lie inside the array by its shape and
         // strides, and NumPy keeps the memory while a reference to the array exists.
         unsafe {

@@ -1,6 +1,8 @@
 //! Plans and what they hand back: arrays of indices and values, and a [`Run`] with the rest.
 
-use crate::array::Signals;
+use crate::array::{Signals, place};
+#[cfg(feature = "cuda")]
+use crate::device::DeviceArray;
 use crate::error::exception;
 use crate::run::Runner;
 use crate::source::Callable;
@@ -8,10 +10,12 @@ use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+#[cfg(feature = "cuda")]
+use sparsefft::cuda::CudaPlan;
 use sparsefft::dense::Direction;
 use sparsefft::{
-    Algorithm, Certificate, Complex, Fallback, Noise, Norm, Peak, Problem, Report, Spectrum, Taper,
-    Verdict,
+    Algorithm, Certificate, Complex, Fallback, Noise, Norm, Peak, Problem, Report, Samples,
+    Spectrum, Taper, Verdict,
 };
 
 /// An integer of Python or NumPy, with an exception that names the argument.
@@ -58,13 +62,16 @@ pub struct Plan {
     real: bool,
     /// How many of those, if it was said.
     half: Option<u64>,
+    /// The same plan made ready on GPUs, by their number.
+    #[cfg(feature = "cuda")]
+    on_gpu: std::sync::Mutex<Vec<(u32, std::sync::Arc<CudaPlan>)>>,
 }
 
 #[pymethods]
 impl Plan {
     #[new]
     #[pyo3(signature = (n, k, *, real, tol, snr, failure_probability, algorithm, taper, fallback,
-                        seed))]
+                        seed, one_pass=false))]
     #[allow(clippy::too_many_arguments)] // Python's keyword arguments
     fn new(
         n: &Bound<'_, PyAny>,
@@ -77,6 +84,7 @@ impl Plan {
         taper: Option<(String, f64)>,
         fallback: &str,
         seed: &Bound<'_, PyAny>,
+        one_pass: bool,
     ) -> PyResult<Self> {
         let n = integer(n, "n", "a positive integer")?;
         let seed = integer(seed, "seed", "an integer from 0 to 2**64 - 1")?;
@@ -118,44 +126,52 @@ impl Plan {
                 )));
             }
         };
-        let problem = problem.algorithm(algorithm).fallback(fallback);
+        let mut problem = problem.algorithm(algorithm).fallback(fallback);
+        if one_pass {
+            problem = problem.one_pass();
+        }
         let plan = sparsefft::Plan::new(problem).map_err(|e| exception(e, "n"))?;
-        Ok(Plan { plan, real, half })
+        Ok(Plan {
+            plan,
+            real,
+            half,
+            #[cfg(feature = "cuda")]
+            on_gpu: Default::default(),
+        })
     }
 
     /// (indices, values, run) of one signal, or for an array of more dimensions a list of these.
+    /// `gpu` is the number of the GPU that is to transform an array in ordinary memory.
+    #[pyo3(signature = (x, axis, norm, workers, gpu=None))]
     fn transform<'py>(
         &self,
-        x: &Bound<'py, PyUntypedArray>,
+        x: &Bound<'py, PyAny>,
         axis: isize,
         norm: Option<&str>,
         workers: usize,
+        gpu: Option<u32>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = x.py();
         let norm = parse_norm(norm)?;
-        let signals = Signals::new(x, axis, "x")?;
-        if self.real && !signals.element.is_real() {
-            return Err(PyTypeError::new_err(
-                "x is complex, but the plan is for a real signal; use fft, or Plan with real=False",
-            ));
-        }
-        let single = signals.element.is_single();
         let runner = Runner::new(workers)?;
+        #[cfg(feature = "cuda")]
+        if let Ok(x) = x.cast::<DeviceArray>() {
+            return self.transform_on_gpu(x, axis, norm, &runner);
+        }
+        let x = x.cast::<PyUntypedArray>()?;
+        let signals = Signals::new(x, axis, "x")?;
+        self.check_kind(signals.element.is_real())?;
+        let single = signals.element.is_single();
+        let transform = self.transform_with(gpu)?;
         if signals.is_single() {
             let signal = signals.get(0);
-            let spectrum = runner.run(py, "x", || self.plan.transform(&signal))?;
+            let spectrum = runner.run(py, "x", || transform.one(&signal))?;
             return Ok(self.finish(py, spectrum, norm, single)?.into_any());
         }
         let all: Vec<_> = (0..signals.count()).map(|i| signals.get(i)).collect();
-        let spectra = runner.run(py, "x", || Ok(self.plan.transform_batch(&all)))?;
-        let list = PyList::empty(py);
-        for (i, spectrum) in spectra.into_iter().enumerate() {
-            let spectrum = spectrum.map_err(|e| {
-                exception(e, &format!("x, signal {:?} of the other axes", signals.place(i)))
-            })?;
-            list.append(self.finish(py, spectrum, norm, single)?)?;
-        }
-        Ok(list.into_any())
+        let spectra = runner.run(py, "x", || Ok(transform.batch(&all)))?;
+        let lengths: Vec<usize> = signals.lengths().collect();
+        self.finish_all(py, spectra, &lengths, norm, single)
     }
 
     /// (indices, values, run) of the signal that a callable gives.
@@ -199,8 +215,121 @@ impl Plan {
     }
 }
 
+/// Where signals in ordinary memory are transformed.
+enum Transform<'a> {
+    Cpu(&'a sparsefft::Plan),
+    #[cfg(feature = "cuda")]
+    Gpu(std::sync::Arc<CudaPlan>),
+}
+
+impl Transform<'_> {
+    fn one(&self, signal: &impl Samples) -> Result<Spectrum, sparsefft::Error> {
+        match self {
+            Transform::Cpu(plan) => plan.transform(signal),
+            #[cfg(feature = "cuda")]
+            Transform::Gpu(plan) => plan.transform_samples(signal),
+        }
+    }
+
+    fn batch(&self, signals: &[Box<dyn Samples>]) -> Vec<Result<Spectrum, sparsefft::Error>> {
+        match self {
+            Transform::Cpu(plan) => plan.transform_batch(signals),
+            #[cfg(feature = "cuda")]
+            Transform::Gpu(plan) => signals.iter().map(|s| plan.transform_samples(s)).collect(),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
 impl Plan {
-    fn finish<'py>(
+    /// The plan on a GPU, made at its first use.
+    fn ready(
+        &self,
+        device: &sparsefft::cuda::Device,
+    ) -> Result<std::sync::Arc<CudaPlan>, sparsefft::Error> {
+        let mut plans = self.on_gpu.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, plan)) = plans.iter().find(|(ordinal, _)| *ordinal == device.ordinal()) {
+            return Ok(plan.clone());
+        }
+        let plan = std::sync::Arc::new(CudaPlan::new(device, self.plan.problem().clone())?);
+        plans.push((device.ordinal(), plan.clone()));
+        Ok(plan)
+    }
+
+    /// As [`Plan::transform`], of an array in the memory of a GPU.
+    fn transform_on_gpu<'py>(
+        &self,
+        x: &Bound<'py, DeviceArray>,
+        axis: isize,
+        norm: Norm,
+        runner: &Runner,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, array) = (x.py(), x.get());
+        self.check_kind(array.is_real())?;
+        let (signals, lengths) = array.signals(axis)?;
+        let mut spectra = runner.run(py, "x", || {
+            let plan = self.ready(array.device())?;
+            Ok(plan.transform_batch(&signals))
+        })?;
+        if lengths.is_empty() {
+            let spectrum = spectra.pop().unwrap_or(Err(sparsefft::Error::ZeroLength));
+            let spectrum = spectrum.map_err(|e| exception(e, "x"))?;
+            return Ok(self.finish(py, spectrum, norm, array.is_single())?.into_any());
+        }
+        self.finish_all(py, spectra, &lengths, norm, array.is_single())
+    }
+}
+
+impl Plan {
+    /// Who transforms signals in ordinary memory: the CPU, or the GPU with this number.
+    fn transform_with(&self, gpu: Option<u32>) -> PyResult<Transform<'_>> {
+        match gpu {
+            None => Ok(Transform::Cpu(&self.plan)),
+            #[cfg(feature = "cuda")]
+            Some(ordinal) => {
+                let ready = self.ready(&crate::device::open(ordinal)?);
+                Ok(Transform::Gpu(ready.map_err(|e| exception(e, "device"))?))
+            }
+            #[cfg(not(feature = "cuda"))]
+            Some(_) => Err(PyValueError::new_err("this build of sparsefft has no CUDA backend")),
+        }
+    }
+
+    fn check_kind(&self, real: bool) -> PyResult<()> {
+        if real || !self.real {
+            return Ok(());
+        }
+        Err(PyTypeError::new_err(
+            "x is complex, but the plan is for a real signal; use fft, or Plan with real=False",
+        ))
+    }
+
+    /// The spectra of a batch, or the first error, which names its signal among the other axes.
+    fn finish_all<'py>(
+        &self,
+        py: Python<'py>,
+        spectra: Vec<Result<Spectrum, sparsefft::Error>>,
+        lengths: &[usize],
+        norm: Norm,
+        single: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let list = PyList::empty(py);
+        for (i, spectrum) in spectra.into_iter().enumerate() {
+            let spectrum = spectrum.map_err(|e| {
+                exception(e, &format!("x, signal {:?} of the other axes", place(i, lengths)))
+            })?;
+            list.append(self.finish(py, spectrum, norm, single)?)?;
+        }
+        Ok(list.into_any())
+    }
+
+    /// The library's plan.
+    pub fn native(&self) -> &sparsefft::Plan {
+        &self.plan
+    }
+
+    /// The answer as arrays.
+    pub fn finish<'py>(
         &self,
         py: Python<'py>,
         spectrum: Spectrum,
@@ -283,7 +412,7 @@ impl Run {
         dict.set_item("left_out", r.left_out)?;
         dict.set_item("stages", stages)?;
         dict.set_item("elapsed", r.elapsed.as_secs_f64())?;
-        dict.set_item("device", "cpu")?;
+        dict.set_item("device", r.place.to_string())?;
         Ok(dict)
     }
 }

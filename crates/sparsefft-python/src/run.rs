@@ -73,6 +73,12 @@ impl Runner {
     }
 }
 
+/// How often this process was forked off since the module was loaded.
+#[cfg(feature = "cuda")]
+pub fn forks() -> usize {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Called in a child process after a fork.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]

@@ -1,14 +1,14 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [accuracy]`: VARIANTS is a folder of
-//! kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; without words, `check` and `time`
-//! run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096[:7]]]…`:
+//! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
+//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
 mod cufft;
 
-use cudarc::driver::{DevicePtr, sys};
+use cudarc::driver::{DevicePtr, result, sys};
 use cufft::Cufft;
 use sparsefft::cuda::{Buffer, CudaFft, CudaPlan, Device, Signal};
 use sparsefft::dense::Direction;
@@ -375,60 +375,117 @@ fn tables(device: &Device) -> Result<(), Failure> {
             peer / events
         );
     }
-    println!("voting, with samples gathered by the device and the rest on the CPU");
-    for (log_n, k) in [(20u32, 50usize), (22, 50), (24, 1000), (27, 1000)] {
+    Ok(())
+}
+
+/// The voting algorithms, wall clock with the answer on the host.
+fn voting(device: &Device) -> Result<(), Failure> {
+    println!("n | k | algorithm | wall us | error | place");
+    for (log_n, k) in [
+        (18u32, 50usize),
+        (20, 50),
+        (22, 50),
+        (24, 50),
+        (27, 50),
+        (22, 1000),
+        (24, 1000),
+        (27, 1000),
+    ] {
         let n = 1u64 << log_n;
         let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
         for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
             let problem =
                 Problem::new(n).sparsity(k as u64).noise(Noise::Snr(20.0)).algorithm(algorithm);
             let plan = CudaPlan::new(device, problem)?;
-            plan.transform(&data.signal())?;
-            let begin = Instant::now();
             let answer = plan.transform(&data.signal())?;
+            let mut times = Vec::new();
+            for _ in 0..11 {
+                let begin = Instant::now();
+                plan.transform(&data.signal())?;
+                times.push(begin.elapsed().as_secs_f64() * 1e6);
+            }
             println!(
-                "2^{log_n} | {k} | {algorithm} | wall {:.0} us | error {:.1e} | {}",
-                begin.elapsed().as_secs_f64() * 1e6,
+                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {:?}",
+                median(times),
                 worst(&truths[0], &answer),
-                answer.report().place
+                answer.report().place,
+                answer.certificate().verdict,
+                answer.report().stages,
             );
         }
     }
     Ok(())
 }
 
+/// As [`make`] without noise, written on the device: long signals would take the host seconds.
+fn scatter(
+    device: &Device,
+    data: &mut Buffer<f64>,
+    fft: &CudaFft<f64>,
+    k: usize,
+    random: &mut Random,
+) -> Result<Truth, Failure> {
+    let n = data.len() as u64;
+    let stream = device.stream();
+    let mut truth = Truth::new();
+    while truth.len() < k {
+        let f = random.next() % n;
+        truth.insert(f, Complex::from_polar(1.0, 6.2 * random.uniform()));
+    }
+    let (at, guard) = data.parts().device_ptr(stream);
+    // SAFETY: inside the buffer, which nobody else uses; copies from the stack are staged at once.
+    unsafe {
+        result::memset_d8_async(at, 0, 16 * n as usize, stream.cu_stream())?;
+        for (&f, &a) in &truth {
+            let value = [a.re * n as f64, a.im * n as f64];
+            result::memcpy_htod_async(at + 16 * f, &value, stream.cu_stream())?;
+        }
+    }
+    drop(guard);
+    fft.run(Direction::Inverse, data)?;
+    Ok(truth)
+}
+
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
 fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
-    println!("n | k | noise | signals | wrong | certified | on the device | worst error");
-    for (log_n, k, sigma) in [
-        (14u32, 20usize, 0.0),
-        (16, 50, 0.0),
-        (18, 50, 0.0),
-        (20, 50, 0.0),
-        (18, 1000, 0.0),
-        (20, 1000, 0.0),
-        (18, 50, 0.1),
-        (18, 300, 0.1),
-    ] {
+    println!(
+        "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
+    );
+    let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
+    let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
+    for (log_n, k, sigma) in few.chain(many).chain([(18, 50, 0.1), (18, 300, 0.1)]) {
         let n = 1u64 << log_n;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
         let (mut wrong, mut certified, mut there, mut most, mut all) = (0, 0, 0, 0.0f64, 0);
-        for seed in 0..10 {
-            let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
-            for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
-                let answer = answer?;
-                let error = worst(truth, &answer);
-                all += 1;
-                wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
-                certified += u32::from(answer.certificate().is_certified());
-                there += u32::from(answer.report().place == Place::Gpu);
-                most = most.max(error);
+        let mut judge = |truth: &Truth, answer: Spectrum| {
+            let error = worst(truth, &answer);
+            all += 1;
+            wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
+            certified += u32::from(answer.certificate().is_certified());
+            there += u32::from(answer.report().place == Place::Gpu);
+            most = most.max(error);
+        };
+        if log_n > 18 {
+            let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
+            let mut data = device.alloc::<f64>(n as usize)?;
+            let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
+            for _ in 0..1000 {
+                let truth = scatter(device, &mut data, &fft, k, &mut random)?;
+                judge(&truth, plan.transform(&data.signal())?);
+            }
+        } else {
+            for seed in 0..10 {
+                let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
+                for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
+                    judge(truth, answer?);
+                }
             }
         }
         *failures += wrong;
         println!(
-            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e}"
+            "2^{log_n} | {k} | {sigma} | {all} | {wrong} | {certified} | {there} | {most:.1e} | {}",
+            plan.missed()
         );
     }
     Ok(())
@@ -448,10 +505,52 @@ fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// One problem, with the kernels of the library and with all variants.
+fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failure> {
+    let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
+    let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
+    let sigma: f64 = part(3).parse()?;
+    let bins = part(4).parse().ok();
+    let seed = part(5).parse().unwrap_or(3);
+    let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+    let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, seed)?;
+    println!("{words}");
+    let problem = problem(1 << log_n, k, noise);
+    if !words.ends_with("only") && !words.ends_with("once") {
+        let plan = CudaPlan::tuned(device, problem.clone(), None, bins)?;
+        row(device, "library", &plan, &[data.signal()], &truths, f64::NAN)?;
+    }
+    for (name, image, shape) in variants {
+        if words.ends_with("once") {
+            let plan = CudaPlan::tuned_quick(device, problem.clone(), image.clone())?;
+            let error = worst(&truths[0], &plan.transform(&data.signal())?);
+            println!("  {name} error {error:.1e} {:?}", plan.last());
+            continue;
+        }
+        let plan = if name.contains("quick") {
+            CudaPlan::tuned_quick(device, problem.clone(), image.clone())?
+        } else {
+            CudaPlan::tuned(device, problem.clone(), Some((image.clone(), *shape)), bins)?
+        };
+        row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
+        if name.contains("quick_profile") {
+            let stamps = plan.stamps()?;
+            let since: Vec<i64> =
+                stamps[..15].iter().map(|&s| s.wrapping_sub(stamps[0]) as i64).collect();
+            println!("    cycles since the start: {since:?}");
+        } else if name.contains("profile") {
+            stages(&plan, data.signal())?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
-    let both = !["check", "time", "tables", "accuracy"].into_iter().any(has);
+    let cases = || words.iter().filter(|w| w.starts_with("case:"));
+    let both = !["check", "time", "tables", "accuracy", "voting"].into_iter().any(has)
+        && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
@@ -470,8 +569,14 @@ fn main() -> Result<(), Failure> {
     if has("tables") {
         tables(&device)?;
     }
+    if has("voting") {
+        voting(&device)?;
+    }
     if has("accuracy") {
         accuracy(&device, &mut failures)?;
+    }
+    for words in cases() {
+        case(&device, words, &found)?;
     }
     println!("all took {:.1} s", begin.elapsed().as_secs_f64());
     if failures > 0 {

@@ -3,6 +3,8 @@
 //! An `Err` means that no output was written. Doubt about the quality of an answer is not an
 //! error; it is in the [`Certificate`](crate::Certificate).
 
+use crate::sketch::{Gap, Part, list};
+
 /// What can go wrong while planning or transforming.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -132,6 +134,40 @@ pub enum Error {
         n: u64,
         /// Values in the batch.
         got: u64,
+    },
+    /// Parts of a signal that a sketch has seen already. Nothing was added.
+    #[error("these samples have been seen already: {}; add every sample once", list(.0))]
+    SeenTwice(Vec<Part>),
+    /// Parts of a signal that no sketch has seen.
+    #[error("{missing} of the {n} samples are missing: {}; add them first", list(gaps))]
+    Incomplete {
+        /// Where.
+        gaps: Vec<Gap>,
+        /// How many.
+        missing: u64,
+        /// Signal length.
+        n: u64,
+    },
+    /// Two sketches, or a sketch and a plan, do not belong together. Nothing was merged.
+    #[error("the sketches do not belong together: {what} is {ours} here and {theirs} there")]
+    OtherSketch {
+        /// What differs.
+        what: &'static str,
+        /// Its value in the sketch or plan at hand.
+        ours: String,
+        /// Its value in the other.
+        theirs: String,
+    },
+    /// The bytes are no sketch, or a damaged one. Nothing was merged.
+    #[error("this is not a whole sketch: {0}")]
+    DamagedSketch(String),
+    /// A sample that a sketch does not keep was asked for.
+    #[error(
+        "the sketch does not keep sample {index}, which the transform asks for; a second pass over the signal is needed"
+    )]
+    NotKept {
+        /// Position of the sample.
+        index: u64,
     },
     /// The GPU cannot be used, or failed.
     #[error("CUDA: {0}")]

@@ -54,6 +54,7 @@ mod error;
 mod plan;
 mod problem;
 mod samples;
+mod sketch;
 mod spectrum;
 mod stages;
 mod tones;
@@ -62,11 +63,12 @@ pub use certificate::{Certificate, Verdict};
 pub use error::Error;
 pub use num_complex::Complex;
 pub use plan::{
-    CombRecipe, Estimate, First, FlatKind, Method, Peeling, Plan, Recipe, VoteRecipe, Workspace,
-    recommended_length,
+    CombRecipe, Estimate, First, FlatKind, Menu, Method, Peeling, Plan, Recipe, Rungs, VoteRecipe,
+    Workspace, recommended_length,
 };
 pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
 pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};
+pub use sketch::{Gap, Part, Sketch, Sliding, Stream};
 pub use spectrum::{Norm, Peak, Place, Report, Spectrum};
 pub use stages::Stage;
 pub use tones::{Accuracy, Band, Cluster, Drift, Tone, Tones, TonesReport};

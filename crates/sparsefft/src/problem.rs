@@ -147,6 +147,7 @@ pub struct Problem {
     pub(crate) fallback: Fallback,
     pub(crate) seed: u64,
     pub(crate) accuracy: Option<f64>,
+    pub(crate) one_pass: bool,
 }
 
 impl Problem {
@@ -163,6 +164,7 @@ impl Problem {
             fallback: Fallback::Auto,
             seed: 0,
             accuracy: None,
+            one_pass: false,
         }
     }
 
@@ -229,6 +231,16 @@ impl Problem {
         self
     }
 
+    /// Plan everything that may be read beforehand, so that one pass over the samples suffices:
+    /// what a [`Sketch`](crate::Sketch) needs. The sparsity must be known (an upper bound will
+    /// do), and a dense FFT is never run: what the planned samples cannot settle is answered
+    /// `uncertified`. Where [`Noise`] is unknown, the weakest coefficient may have 6 dB.
+    pub fn one_pass(mut self) -> Self {
+        self.one_pass = true;
+        self.fallback = Fallback::Never;
+        self
+    }
+
     /// Signal length.
     pub fn n(&self) -> u64 {
         self.n
@@ -262,6 +274,9 @@ impl Problem {
                 Err(Error::InvalidOption { name, value, allowed })
             }
         };
+        if self.one_pass {
+            self.validate_one_pass()?;
+        }
         if let Noise::Snr(db) = self.noise {
             range("snr", db, -100.0, 400.0, "-100 to 400 dB")?;
         }
@@ -274,5 +289,23 @@ impl Problem {
             range("kaiser beta", beta, 0.0, 500.0, "0 to 500")?;
         }
         Ok(())
+    }
+
+    /// One pass asks for a known sparsity and for an algorithm whose reads are known beforehand.
+    fn validate_one_pass(&self) -> Result<(), Error> {
+        let reason = match (self.sparsity, self.algorithm, self.fallback) {
+            (Sparsity::Unknown | Sparsity::Known(0), _, _) => {
+                "it must know beforehand how much to keep; give k, the number of coefficients or \
+                 an upper bound of it"
+            }
+            (_, Algorithm::Vote | Algorithm::CombVote | Algorithm::Dense, _) => {
+                "this algorithm reads what one pass does not keep; use auto, exact or robust"
+            }
+            (_, _, Fallback::Auto | Fallback::Dense) => {
+                "a dense FFT needs every sample; use Fallback::Never"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Unsupported { algorithm: "one pass", reason: reason.to_string() })
     }
 }

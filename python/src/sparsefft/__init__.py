@@ -24,16 +24,19 @@ The same seed and input give the same answer, whatever the number of threads.
     signals that are computed or fetched sample by sample
 :class:`Plan`
     planned once, used often
+:class:`Sketch`
+    a signal that is never in one place: parts are added, merged, and finished
 :mod:`sparsefft.dense`
     all coefficients, over threads: a drop-in for ``scipy.fft``
 :mod:`sparsefft.dask`
-    many signals in a chunked array
+    many signals in a chunked array, and one signal over many chunks
 """
 
 import os as _os
 
 from . import _native
 from ._fft import Plan, _forget_plans, fft, fft_from, rfft, sample_indices
+from ._sketch import Sketch, _forget_sketch_plans
 from ._spectrum import Certificate, Report, SparseSpectra, SparseSpectrum
 
 __version__ = _native.__version__
@@ -42,6 +45,7 @@ __all__ = [
     "Certificate",
     "Plan",
     "Report",
+    "Sketch",
     "SparseSpectra",
     "SparseSpectrum",
     "fft",
@@ -55,6 +59,7 @@ def _after_fork() -> None:
     # Neither the threads nor a lock that one of them held come along into the child.
     _native._after_fork()
     _forget_plans()
+    _forget_sketch_plans()
 
 
 if hasattr(_os, "register_at_fork"):

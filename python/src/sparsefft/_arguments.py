@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _native
+
 # DLPack's numbers of the kinds of memory that a CPU can read: its own, and pinned.
 _HOST = (1, 3)
+# Those that a GPU of CUDA reads: its own, and managed.
+_CUDA = (2, 13)
+
+_TO_HOST = "copy the array to the host, with x.get() for CuPy or x.cpu() for PyTorch,"
 
 
 def worker_count(workers: int | None) -> int:
@@ -32,29 +38,62 @@ def worker_count(workers: int | None) -> int:
     return count
 
 
-def host_array(x: Any, device: str) -> NDArray[Any]:
-    """``x`` as an array in memory, without a copy where it is one already."""
-    if device != "auto" and device != "cpu":
-        if device != "cuda":
-            raise ValueError(f"device = {device!r}: it must be 'auto', 'cpu' or 'cuda'")
-        no_cuda("device='cuda' was asked for")
+def gpu_number(device: str) -> int | None:
+    """The GPU that ``device`` names, after a look whether one can be used; None if it names none."""
+    if device == "auto" or device == "cpu":
+        return None
+    name, colon, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if name != "cuda" or (colon and not (number.isascii() and number.isdigit())):
+        raise ValueError(
+            f"device = {device!r}: it must be 'auto', 'cpu', 'cuda' or, with a number, 'cuda:1'"
+        )
+    need_cuda(f"device={device!r} was asked for")
+    return int(number or 0)
+
+
+def samples(x: Any, device: str) -> Any:
+    """``x`` as an array in memory, or where a GPU holds it, as an array there; never a copy."""
     if isinstance(x, np.ndarray):
         return x
-    if hasattr(x, "__cuda_array_interface__"):
-        no_cuda("x lies in CUDA memory")
-    if hasattr(x, "__dlpack_device__"):
-        kind, _ = x.__dlpack_device__()
-        if kind not in _HOST:
-            no_cuda(f"x lies in device memory (DLPack device {int(kind)})")
-        if not hasattr(x, "__array__"):
-            array: NDArray[Any] = np.from_dlpack(x)
-            return array
+    where = _on_gpu(x)
+    if where is None:
+        return host_array(x)
+    need_cuda(where)
+    if device == "cpu":
+        raise ValueError(f"device = 'cpu', but {where}; {_TO_HOST}")
+    return _native.DeviceArray(x, None if device == "auto" else gpu_number(device))
+
+
+def host_array(x: Any) -> NDArray[Any]:
+    """``x`` as an array in memory, without a copy where it is one already."""
+    if isinstance(x, np.ndarray):
+        return x
+    where = _on_gpu(x)
+    if where is not None:
+        raise RuntimeError(f"{where}, where this function cannot read it; {_TO_HOST}")
+    if hasattr(x, "__dlpack_device__") and not hasattr(x, "__array__"):
+        array: NDArray[Any] = np.from_dlpack(x)
+        return array
     return np.asarray(x)
 
 
-def no_cuda(what: str) -> NoReturn:
-    """Says what to do about an array that only a GPU can read."""
-    raise RuntimeError(
-        f"{what}, but this build of sparsefft has no sparse CUDA backend; copy the array to the "
-        "host, with x.get() for CuPy or x.cpu() for PyTorch, and use device='cpu'"
-    )
+def _on_gpu(x: Any) -> str | None:
+    """Where ``x`` lies, in words, if only a GPU can read it."""
+    if hasattr(x, "__dlpack_device__"):
+        kind, _ = x.__dlpack_device__()
+        if kind in _CUDA:
+            return "x lies in CUDA memory"
+        if kind not in _HOST:
+            raise RuntimeError(
+                f"x lies in device memory that is not read (DLPack device {int(kind)}); {_TO_HOST}"
+            )
+        return None
+    # PyTorch raises for tensors that are not on a GPU, which hasattr takes for no.
+    return "x lies in CUDA memory" if hasattr(x, "__cuda_array_interface__") else None
+
+
+def need_cuda(what: str) -> None:
+    """Says why no GPU can be used, and what to do, if none can."""
+    why = _native.no_cuda()
+    if why is not None:
+        raise RuntimeError(f"{what}, but {why}; {_TO_HOST} and use device='cpu'")

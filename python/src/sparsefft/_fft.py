@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from ._arguments import host_array, worker_count
+from ._arguments import gpu_number, samples, worker_count
 from ._spectrum import SparseSpectra, SparseSpectrum
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 Algorithm: TypeAlias = Literal["auto", "exact", "robust", "vote", "comb-vote", "dense"]
-Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+# "auto", "cpu", "cuda" or "cuda:1".
+Device: TypeAlias = str
 Taper: TypeAlias = Literal["hann", "blackman"] | tuple[Literal["kaiser"], float]
 Fallback: TypeAlias = Literal["auto", "dense", "never"]
 # Only an array whose number of dimensions is not known matches this.
@@ -57,8 +58,10 @@ class Plan:
         variance of the noise in one sample. ``inf``: no noise. Without it, the samples tell.
     algorithm : {"auto", "exact", "robust", "vote", "comb-vote", "dense"}
         Run this one; ``"auto"`` chooses.
-    device : {"auto", "cpu", "cuda"}
-        Where to run; ``"auto"``: where the samples are.
+    device : str
+        Where to run: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: where the samples are.
+        Arrays in CUDA memory stay there; of an array in ordinary memory, ``"cuda"`` sends the
+        samples that the transform reads.
     taper : {"hann", "blackman"} or ("kaiser", beta), optional
         Multiplies the signal before it is transformed.
     fallback : {"auto", "dense", "never"}
@@ -77,7 +80,7 @@ class Plan:
     'robust'
     """
 
-    __slots__ = ("_arguments", "_native", "_norm", "_workers", "k", "n", "real")
+    __slots__ = ("_arguments", "_device", "_gpu", "_native", "_norm", "_workers", "k", "n", "real")
 
     n: int
     k: int | None
@@ -100,8 +103,8 @@ class Plan:
         fallback: Fallback = "auto",
         failure_probability: float | None = None,
     ) -> None:
-        if device != "auto":
-            host_array((), device)
+        self._device = device
+        self._gpu = gpu_number(device)
         if norm not in (None, "backward", "ortho", "forward"):
             raise ValueError(
                 f"norm = {norm!r}: it must be None, 'backward', 'ortho' or 'forward'"
@@ -156,7 +159,8 @@ class Plan:
         """Transform a signal, or all signals along an axis of an array.
 
         The array is read in place, a few samples of it, whatever its number type, byte order,
-        strides or size; the interpreter lock is released meanwhile.
+        strides or size; the interpreter lock is released meanwhile. An array in CUDA memory must
+        hold float32, float64, complex64 or complex128, side by side along the axis.
 
         Returns
         -------
@@ -166,11 +170,11 @@ class Plan:
             For more dimensions, one spectrum for each signal.
         """
         if not isinstance(x, np.ndarray):
-            x = host_array(x, "auto")
-        return self._run(x, axis, self._norm, self._workers)
+            x = samples(x, self._device)
+        return self._run(x, axis, self._norm, self._workers, self._gpu)
 
-    def _run(self, x: NDArray[Any], axis: int, norm: str | None, workers: int) -> Any:
-        found = self._native.transform(x, axis, norm, workers)
+    def _run(self, x: Any, axis: int, norm: str | None, workers: int, gpu: int | None) -> Any:
+        found = self._native.transform(x, axis, norm, workers, gpu)
         if x.ndim == 1:
             indices, values, run = found
             return SparseSpectrum(self.n, indices, values, run, norm, self.real)
@@ -255,8 +259,10 @@ def _transform(
     algorithm: Algorithm,
     device: Device,
 ) -> Any:
+    gpu = None
     if type(x) is not np.ndarray or device != "auto":
-        x = host_array(x, device)
+        gpu = gpu_number(device)
+        x = samples(x, device)
     try:
         n = x.shape[axis]
     except IndexError:
@@ -272,7 +278,7 @@ def _transform(
     except TypeError:
         # An argument that cannot be hashed, or is of the wrong type; say which.
         plan = _plan.__wrapped__(n, k, real, seed, tol, snr, algorithm)
-    return plan._run(x, axis, norm, 0 if workers is None else worker_count(workers))
+    return plan._run(x, axis, norm, 0 if workers is None else worker_count(workers), gpu)
 
 
 # fmt: off
@@ -311,7 +317,8 @@ def fft(
     ----------
     x : array_like
         Real or complex numbers. An array (``np.memmap`` too) is read in place, whatever its
-        number type, byte order and strides. Tensors in memory come through DLPack.
+        number type, byte order and strides. Tensors come through DLPack or
+        ``__cuda_array_interface__``; those in CUDA memory are transformed there.
     k : int, optional
         How many coefficients are wanted. Without it, all that stand above the noise. A real tone
         has two, at f and n - f; see :func:`rfft`.

@@ -66,7 +66,7 @@ class Report:
     stages: dict[str, float]
     #: Seconds for the whole transform.
     elapsed: float
-    #: Where it ran.
+    #: Where it ran: "cpu", "gpu", or which of both did what, and why.
     device: str
 
 

@@ -31,7 +31,7 @@ def _prepare(
     x: ArrayLike, n: int | None, axis: int, real: bool, given: int | None = None
 ) -> tuple[NDArray[Any], int, int]:
     """``x`` with its axis last, cut or filled up with zeros to ``given`` values, and contiguous."""
-    array = host_array(x, "cpu")
+    array = host_array(x)
     kind = array.dtype.kind
     if kind not in ("biuf" if real else "biufc") or array.dtype.char in "gG":
         expected = "real" if real else "real or complex"
@@ -139,7 +139,7 @@ def irfft(
     Without ``n``, 2·(m - 1) values for m coefficients.
     """
     if n is None:
-        array = host_array(x, "cpu")
+        array = host_array(x)
         if array.ndim and -array.ndim <= axis < array.ndim:
             n = 2 * (array.shape[axis] - 1)
     else:

@@ -10,6 +10,7 @@ mod plot;
 mod report;
 mod search;
 mod shell;
+mod sketch;
 mod waterfall;
 
 use crate::Exit;
@@ -29,6 +30,7 @@ use clap::{Parser, Subcommand};
   sparsefft peaks signal.npy -k 50 --json  the 50 largest coefficients, for a program
   sparsefft report x.wav -o report.html    one offline page; plot and waterfall draw pictures
   sparsefft gen -n 1Gi --tones 9 -o x.cs8  a test signal, also larger than memory
+  sparsefft sketch a.cf32 --of 2Gi --start 0 -k 9 -o a.sk   one part; merge *.sk unites them
   sparsefft plan -n 64Mi -k 50             what would be done, and what it would cost
 
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified."
@@ -51,10 +53,12 @@ enum Command {
     Demo(demo::Args),
     #[command(name = "gen")]
     Generate(generate::Args),
+    Merge(sketch::MergeArgs),
     Peaks(peaks::Args),
     Plan(plan::Args),
     Plot(plot::Args),
     Report(report::Args),
+    Sketch(sketch::SketchArgs),
     Waterfall(waterfall::Args),
     Fft(fft::Args),
     Completions(shell::CompletionArgs),
@@ -71,10 +75,12 @@ impl Cli {
         match &self.command {
             Command::Demo(args) => demo::run(args),
             Command::Generate(args) => generate::run(args),
+            Command::Merge(args) => sketch::merge(args),
             Command::Peaks(args) => peaks::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Plot(args) => plot::run(args),
             Command::Report(args) => report::run(args),
+            Command::Sketch(args) => sketch::sketch(args),
             Command::Waterfall(args) => waterfall::run(args),
             Command::Fft(args) => fft::run(args),
             Command::Completions(args) => shell::completions(args),

@@ -2,11 +2,11 @@
 
 use super::search::{Mode, Search, exit};
 use crate::Exit;
-use crate::input::{Options, Recording};
+use crate::input::{Options, Parts, Recording};
 use crate::output::progress::{detail, note, peak_memory, spin};
 use crate::output::{self, Style, View, print};
-use anyhow::{Result, ensure};
-use sparsefft::{Plan, Samples};
+use anyhow::{Context, Result, ensure};
+use sparsefft::{Plan, Recipe, Samples, Spectrum};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -17,15 +17,17 @@ use std::path::PathBuf;
   sparsefft peaks signal.npy --rate 20M    the same, with frequencies in Hz
   sparsefft peaks signal.npy -k 50 --json  the 50 largest, as JSON
   sparsefft peaks radio.cf32 --accuracy 1e-4   tones to a ten-thousandth of a bin
+  sparsefft peaks part1.npy part2.npy      the parts of one recording, in order
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
 The table shows |X|/n in dB, the phase in radians, and the SNR against the noise in one sample.
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified.")]
 pub struct Args {
-    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input; http://…
+    /// is read by ranges. Several files are the parts of one recording, in order
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 
     #[command(flatten)]
     search: Search,
@@ -41,21 +43,29 @@ pub struct Args {
     #[arg(long, value_name = "BINS", help_heading = "Search")]
     accuracy: Option<f64>,
 
-    /// Print one JSON object
-    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
-    json: bool,
-
-    /// Print comma-separated values
-    #[arg(long, help_heading = "Output")]
-    csv: bool,
-
-    /// Also write the peaks as NumPy arrays
-    #[arg(long, value_name = "OUT.npz", help_heading = "Output")]
-    npz: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
 
     /// Also write SigMF metadata with the peaks as annotations (needs a rate)
     #[arg(long, value_name = "OUT.sigmf-meta", help_heading = "Output")]
     sigmf: Option<PathBuf>,
+}
+
+/// In which forms the peaks are given.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Form {
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+
+    /// Also write the peaks as NumPy arrays
+    #[arg(long, value_name = "OUT.npz")]
+    npz: Option<PathBuf>,
 }
 
 /// Most rows of the table.
@@ -63,66 +73,86 @@ const ROWS: usize = 40;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    let recording = Recording::open(&args.file, &args.input)?;
-    let mut problem = args.search.problem(recording.len())?;
+    if let [file] = &args.files[..] {
+        let recording = Recording::open(file, &args.input)?;
+        let source = output::annotate::Source {
+            path: file,
+            meta: recording.sigmf.as_ref(),
+            kind: recording.raw,
+            first: recording.skipped,
+        };
+        let title = format!("{}: {}", file.display(), recording.description);
+        let exit = search(args, &recording, &title, Some(&source), |s| View::new(s, &recording));
+        if let Some((fetched, size)) = recording.fetched() {
+            note(&format!("fetched {fetched} of {size} bytes"));
+        }
+        return exit;
+    }
+    let parts = Parts::open(&args.files, &args.input)?;
+    search(args, &parts, &parts.description(), None, |s| View::new(s, parts.first()))
+}
+
+/// Searches a signal and gives the peaks.
+fn search<S: Samples>(
+    args: &Args,
+    signal: &S,
+    title: &str,
+    source: Option<&output::annotate::Source<'_>>,
+    view: impl for<'s> Fn(&'s Spectrum) -> View<'s>,
+) -> Result<Exit> {
+    let mut problem = args.search.problem(signal.len())?;
     if let Some(bins) = args.accuracy {
         ensure!(args.mode != Mode::Grid, "--accuracy concerns tones; leave out --mode grid");
         problem = problem.accuracy(bins);
     }
     let plan = Plan::new(problem)?;
-    detail(&format!("{}\n{plan}", recording.description));
-    let answer = spin("transforming", || args.search.answer(&plan, &recording, args.mode))?;
-    let spectrum = answer.spectrum;
-    let view = View { tones: answer.tones.as_ref(), ..View::new(&spectrum, &recording) };
-    detail(&output::stages(&view));
+    detail(&format!("{title}\n{plan}"));
+    let answer = spin("transforming", || args.search.answer(&plan, signal, args.mode))?;
+    let view = View { tones: answer.tones.as_ref(), ..view(&answer.spectrum) };
+    if let Some(path) = &args.sigmf {
+        let source = source.context("--sigmf annotates one recording, not a list of parts")?;
+        let text = output::annotate::annotate(&view, source, path)?;
+        output::atomic::write(path, text.as_bytes())?;
+    }
+    show(&view, plan.recipe(), title, &args.form)
+}
+
+/// Gives the peaks in the forms that were asked for.
+pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: &Form) -> Result<Exit> {
+    detail(&output::stages(view));
     if let Some(memory) = peak_memory() {
         detail(&format!("peak memory {memory} bytes"));
     }
-    write_files(args, &recording, &view)?;
+    if let Some(path) = &form.npz {
+        output::atomic::write(path, &output::npz(view))?;
+    }
+    let spectrum = view.spectrum;
     let certificate = spectrum.certificate();
-    if args.json {
-        let answer = output::Peaks::new(&view, plan.recipe());
+    if form.json {
+        let answer = output::Peaks::new(view, recipe);
         print(&(serde_json::to_string(&answer)? + "\n"))?;
-    } else if args.csv {
-        print(&output::csv(&view))?;
+    } else if form.csv {
+        print(&output::csv(view))?;
         note(&certificate.to_string());
     } else {
         let style = Style::stdout();
-        let mut text = format!("{}: {}\n", args.file.display(), recording.description);
-        text += &format!("mode {}: {}\n", view.mode(), output::header(&view));
+        let mut text = format!("{title}\n");
+        text += &format!("mode {}: {}\n", view.mode(), output::header(view));
         text +=
             &format!("{}\n", style.verdict(certificate.is_certified(), &certificate.to_string()));
         if spectrum.peaks().is_empty() {
             text += "nothing stands above the noise\n";
         } else {
-            text += &format!("\n{}", output::table(&view, ROWS, style));
+            text += &format!("\n{}", output::table(view, ROWS, style));
             if view.strongest().len() > ROWS {
                 text += "(--csv and --json give all of them)\n";
             }
             if std::io::stdout().is_terminal() {
-                text += &format!("\n{}", output::picture(&view, style));
+                text += &format!("\n{}", output::picture(view, style));
             }
         }
-        text += &output::others(&view);
+        text += &output::others(view);
         print(&text)?;
     }
-    Ok(exit(&spectrum))
-}
-
-/// Writes the files that were asked for beside the printed answer.
-fn write_files(args: &Args, recording: &Recording, view: &View<'_>) -> Result<()> {
-    if let Some(path) = &args.npz {
-        output::atomic::write(path, &output::npz(view))?;
-    }
-    if let Some(path) = &args.sigmf {
-        let source = output::annotate::Source {
-            path: &args.file,
-            meta: recording.sigmf.as_ref(),
-            kind: recording.raw,
-            first: recording.skipped,
-        };
-        let text = output::annotate::annotate(view, &source, path)?;
-        output::atomic::write(path, text.as_bytes())?;
-    }
-    Ok(())
+    Ok(exit(spectrum))
 }

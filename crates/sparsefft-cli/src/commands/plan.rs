@@ -6,6 +6,7 @@ use crate::output::{PlanJson, print};
 use crate::units::{self, grouped, seconds};
 use anyhow::Result;
 use serde::Serialize;
+use sparsefft::Plan;
 
 /// Say what would be done for a signal of N samples, and what it would cost
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,10 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    /// For `sketch` and `merge`: say what one pass keeps
+    #[arg(long)]
+    one_pass: bool,
 
     #[command(flatten)]
     search: Search,
@@ -34,7 +39,8 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    let plan = args.search.plan(args.n)?;
+    let problem = args.search.problem(args.n)?;
+    let plan = Plan::new(if args.one_pass { problem.one_pass() } else { problem })?;
     let recipe = plan.recipe();
     if args.json {
         let answer = Answer { schema: 1, n: recipe.n, k: recipe.k, plan: PlanJson::new(recipe) };

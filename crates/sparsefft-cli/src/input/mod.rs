@@ -2,10 +2,14 @@
 //!
 //! A reader looks at the header only and says where the samples lie; nothing is loaded. The map
 //! is advised for random access, since read-ahead would pull many times the bytes we need. Of long
-//! files, scattered samples are read by position (`scattered`), which keeps memory small.
+//! files, scattered samples are read by position (`scattered`), which keeps memory small; of those
+//! behind an address, by range requests (`http`).
 
+#[cfg(feature = "http")]
+mod http;
 mod layout;
 pub mod npy;
+mod parts;
 pub mod raw;
 mod scattered;
 pub mod sigmf;
@@ -13,6 +17,7 @@ mod stdin;
 pub mod wav;
 
 pub use layout::{Layout, Number};
+pub use parts::Parts;
 
 use crate::units;
 use anyhow::{Context, Result, bail, ensure};
@@ -69,11 +74,18 @@ enum Format {
     Raw(raw::Type),
 }
 
+/// Where the bytes of a recording are.
+enum Bytes {
+    Map(Mmap),
+    /// A long file, of which scattered samples are read by position.
+    Long(Mmap, scattered::Scattered),
+    #[cfg(feature = "http")]
+    Remote(http::Remote),
+}
+
 /// A recording: samples at any index, and what is known about them.
 pub struct Recording {
-    map: Mmap,
-    /// Reads scattered samples of a long file.
-    scattered: Option<scattered::Scattered>,
+    bytes: Bytes,
     layout: Layout,
     /// What the file is, in words.
     pub description: String,
@@ -113,6 +125,9 @@ impl Recording {
         if path == Path::new("-") {
             return Self::open_stdin(options).context("standard input");
         }
+        if let Some(url) = path.to_str().filter(|p| p.contains("://")) {
+            return Self::open_url(url, options).with_context(|| url.to_string());
+        }
         Self::open_path(path, options).with_context(|| path.display().to_string())
     }
 
@@ -129,9 +144,34 @@ impl Recording {
             Format::Sigmf => {
                 bail!("SigMF needs two files; give the path of the .sigmf-meta file instead")
             }
-            format => read_header(format, &map, options)?,
+            format => read_header(format, &map, map.len() as u64, options)?,
         };
         Self::finish(file, map, found, options)
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn open_url(_: &str, _: &Options) -> Result<Self> {
+        bail!("this build reads no addresses; build it with --features http, or download the file")
+    }
+
+    #[cfg(feature = "http")]
+    fn open_url(url: &str, options: &Options) -> Result<Self> {
+        let object = http::open(url)?;
+        let head = http::head(&object)?;
+        let name = url.split(['?', '#']).next().unwrap_or_default();
+        let format = match &options.format {
+            Some(name) => Some(named(name)?),
+            None => by_extension(Path::new(name)).or_else(|| sniff(&head)),
+        };
+        let format = match format {
+            Some(format @ (Format::Npy | Format::Raw(_))) => format,
+            Some(_) => bail!("only .npy and raw samples are read from afar; download the file"),
+            None => bail!("its format cannot be told from its name; name it with --format"),
+        };
+        let size = object.size();
+        let found = read_header(format, &head, size, options)?;
+        let layout = cut(found.layout, size, options)?;
+        Ok(Self::new(Bytes::Remote(http::Remote { object, layout }), layout, found, options))
     }
 
     fn open_path(path: &Path, options: &Options) -> Result<Self> {
@@ -152,7 +192,7 @@ impl Recording {
                 raw::NAMES
             ),
         };
-        let found = read_header(format, &map, options)?;
+        let found = read_header(format, &map, map.len() as u64, options)?;
         Self::finish(file, map, found, options)
     }
 
@@ -180,18 +220,35 @@ impl Recording {
 
     /// Cuts out the wanted part.
     fn finish(file: File, map: Mmap, found: Found, options: &Options) -> Result<Self> {
-        let layout = cut(found.layout, map.len() as u64, options)?;
-        Ok(Recording {
+        let size = map.len() as u64;
+        let layout = cut(found.layout, size, options)?;
+        let bytes = match scattered::Scattered::new(file, size, layout) {
+            Some(scattered) => Bytes::Long(map, scattered),
+            None => Bytes::Map(map),
+        };
+        Ok(Self::new(bytes, layout, found, options))
+    }
+
+    fn new(bytes: Bytes, layout: Layout, found: Found, options: &Options) -> Self {
+        Recording {
             description: layout.describe(),
-            scattered: scattered::Scattered::new(file, map.len() as u64, layout),
-            map,
+            bytes,
             layout,
             rate: options.rate.or(found.rate),
             center: options.center.or(found.center),
             sigmf: found.sigmf,
             raw: found.raw,
             skipped: options.skip,
-        })
+        }
+    }
+
+    /// Bytes that were fetched from afar.
+    pub fn fetched(&self) -> Option<(u64, u64)> {
+        match &self.bytes {
+            #[cfg(feature = "http")]
+            Bytes::Remote(remote) => Some((remote.object.fetched(), remote.object.size())),
+            _ => None,
+        }
     }
 
     /// Where the samples lie.
@@ -216,31 +273,40 @@ impl Samples for Recording {
         if self.full_scale() > 1.0 { 1.0 } else { 0.0 }
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
-        match &self.scattered {
-            Some(file) => file.read(indices, out),
-            None => {
-                self.layout.read(&self.map, indices, out);
+        match &self.bytes {
+            Bytes::Long(_, file) => file.read(indices, out),
+            Bytes::Map(map) => {
+                self.layout.read(map, indices, out);
                 Ok(())
             }
+            #[cfg(feature = "http")]
+            Bytes::Remote(remote) => remote.read(indices, out),
         }
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        match &self.scattered {
-            Some(file) => file.read_lines(start, step, out),
-            None => {
-                self.layout.read_lines(&self.map, start, step, out);
+        match &self.bytes {
+            Bytes::Long(_, file) => file.read_lines(start, step, out),
+            Bytes::Map(map) => {
+                self.layout.read_lines(map, start, step, out);
                 Ok(())
             }
+            #[cfg(feature = "http")]
+            Bytes::Remote(remote) => remote.read_lines(start, step, out),
         }
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
-        self.layout.read_range(&self.map, start, out);
+        match &self.bytes {
+            Bytes::Long(map, _) | Bytes::Map(map) => self.layout.read_range(map, start, out),
+            #[cfg(feature = "http")]
+            Bytes::Remote(remote) => remote.read_range(start, out)?,
+        }
         Ok(())
     }
 }
 
-/// Reads the header of a format that lies in one file.
-fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> {
+/// Reads the header of a format that lies in one file of `size` bytes, of which the first are
+/// here.
+fn read_header(format: Format, file: &[u8], size: u64, options: &Options) -> Result<Found> {
     ensure!(
         options.row.is_none() || format == Format::Npy,
         "--row is for two-dimensional .npy arrays; use --channel"
@@ -248,7 +314,7 @@ fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> 
     match format {
         Format::Npy => {
             let pick = npy::Pick { row: options.row, channel: options.channel, iq: options.iq };
-            Ok(Found::plain(npy::parse(file)?.layout(file.len() as u64, pick)?))
+            Ok(Found::plain(npy::parse(file)?.layout(size, pick)?))
         }
         Format::Wav => {
             let header = wav::parse(file)?;
@@ -266,7 +332,7 @@ fn read_header(format: Format, file: &[u8], options: &Options) -> Result<Found> 
                 kind.complex = true;
             }
             let partial = options.count.is_some();
-            let layout = raw::layout(kind, file.len() as u64, partial)?;
+            let layout = raw::layout(kind, size, partial)?;
             Ok(Found { raw: Some(kind), ..Found::plain(layout) })
         }
     }
@@ -304,7 +370,8 @@ fn cut(mut layout: Layout, size: u64, options: &Options) -> Result<Layout> {
 /// # Errors
 /// One sentence: what is wrong with the file, and what to do.
 pub fn probe(format: &str, file: &[u8], options: &Options) -> Result<Layout> {
-    cut(read_header(named(format)?, file, options)?.layout, file.len() as u64, options)
+    let size = file.len() as u64;
+    cut(read_header(named(format)?, file, size, options)?.layout, size, options)
 }
 
 /// Where the samples of a SigMF dataset of `size` bytes lie, by the text of its metadata.

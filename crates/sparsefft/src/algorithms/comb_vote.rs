@@ -36,8 +36,7 @@ pub(super) fn offset(n: u64, comb: &CombRecipe, seed: u64, stream: u64) -> u64 {
 pub(super) fn keep_residues(
     signal: &dyn Samples,
     comb: &CombRecipe,
-    seed: u64,
-    stream: u64,
+    offset: impl Fn(u64) -> u64,
     buffers: &mut Buffers,
 ) -> Result<(), Error> {
     let (n, w) = (signal.len(), comb.teeth as usize);
@@ -46,7 +45,7 @@ pub(super) fn keep_residues(
     let mut scratch = vec![Complex::ZERO; fft.get_inplace_scratch_len()];
     let mut energy = vec![0.0; w];
     for c in 0..comb.combs as u64 {
-        let tau = offset(n, comb, seed, stream + c);
+        let tau = offset(c);
         signal.read_progression(tau, n / comb.teeth, &mut u)?;
         fft.process_with_scratch(&mut u, &mut scratch);
         for (e, v) in energy.iter_mut().zip(&u) {

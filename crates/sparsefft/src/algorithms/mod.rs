@@ -15,7 +15,7 @@ use crate::certificate::Certificate;
 use crate::plan::{Method, Prepared, Workspace};
 use crate::problem::Algorithm;
 use crate::samples::Samples;
-use crate::spectrum::Peak;
+use crate::spectrum::{Peak, Place};
 use crate::stages::Stage;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,10 @@ pub(crate) struct Run<'a> {
     pub(crate) samples_read: u64,
     /// Largest |x|² that a window hash has met: what one attempt has seen the next may not forget.
     pub(crate) peak: f64,
+    /// Who keeps the hashes of the voting algorithms, if not the CPU.
+    pub(crate) keeper: Option<&'a dyn vote::Keeper>,
+    /// Where the answer was computed, if elsewhere than the caller thinks.
+    pub(crate) place: Option<Place>,
 }
 
 impl<'a> Run<'a> {
@@ -36,7 +40,9 @@ impl<'a> Run<'a> {
         signal: &'a dyn Samples,
         workspace: &'a mut Workspace,
     ) -> Self {
-        Run { plan, signal, workspace, clock: Clock::start(), samples_read: 0, peak: 0.0 }
+        let clock = Clock::start();
+        let (samples_read, peak, keeper, place) = (0, 0.0, None, None);
+        Run { plan, signal, workspace, clock, samples_read, peak, keeper, place }
     }
 }
 
@@ -87,6 +93,9 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Answer, Error> {
 
 /// The samples that the planned method reads first.
 pub(crate) fn sample_indices(plan: &Prepared) -> Box<dyn Iterator<Item = u64> + '_> {
+    if let Some(menu) = plan.menu() {
+        return Box::new(menu.indices(plan).into_iter());
+    }
     match &plan.recipe.method {
         Method::Peel(recipe) => Box::new(peeling::sample_indices(plan, recipe)),
         Method::Dense => Box::new(0..plan.problem.n),

@@ -25,7 +25,7 @@ use crate::certificate::{Certificate, Verdict};
 use crate::cpu::threads;
 use crate::plan::{self, CombRecipe, Estimate, FlatKind, Method, Prepared, VoteRecipe};
 use crate::problem::{Algorithm, Noise, Problem};
-use crate::samples::progression;
+use crate::samples::{Samples, progression};
 use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::stages::flat_hash::{Permutation, Place, blame, fold};
@@ -45,7 +45,7 @@ const COMBS: u64 = 32;
 const WITNESS: u64 = 61;
 const INSTANTS: u64 = 62;
 /// Most hashes.
-const MAX_LOOPS: usize = 8;
+pub(crate) const MAX_LOOPS: usize = 8;
 /// First guess where k is unknown.
 const FIRST_GUESS: u64 = 16;
 /// Rounds of locating and subtracting.
@@ -54,6 +54,8 @@ const ROUNDS: usize = 4;
 const SWEEPS: usize = 8;
 /// Amplitudes whose squares are no longer exact: nothing is known about these.
 const SQUARE_VANISHES: f64 = 1e-150;
+/// Buckets of each of two hashes that noise is measured by: enough of a sample.
+pub(crate) const NOISE_SAMPLE: usize = 4096;
 /// Samples in time that the certificate compares with the answer.
 const INSTANT_COUNT: usize = 32;
 
@@ -349,6 +351,7 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
         }
         let Some(Outcome { answer, .. }) = outcome else { continue };
         if problem.fallback.allows(n) {
+            run.place = None;
             let name = prepared.recipe.algorithm;
             let why = answer.certificate.reason.unwrap_or_default();
             let mut answer = dense::run(run, Some(format!("{name} was not certified: {why}")))?;
@@ -359,12 +362,83 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
     }
 }
 
-/// A frequency of the model, its amplitude X/n, and where it shows.
-#[derive(Clone)]
-struct Tone {
-    f: u64,
-    amplitude: Complex<f64>,
-    places: [Place; MAX_LOOPS],
+/// What one round of location asks of the hashes.
+pub(crate) struct Ask {
+    /// Buckets to keep.
+    pub(crate) keep: usize,
+    /// Least energy of a kept bucket.
+    pub(crate) floor: f64,
+    /// Hashes that propose.
+    pub(crate) proposers: usize,
+}
+
+/// The hashes of one attempt with the model of tones that is subtracted from them, wherever they
+/// are kept. Energies are those of what the model leaves.
+pub(crate) trait Hashes {
+    /// Mean noise energy of a bucket, from the lower quartile (`occupied`) or the median.
+    fn noise(&mut self, occupied: bool) -> Result<f64, Error>;
+    /// How many buckets of the first hash hold more than this.
+    fn occupied(&mut self, threshold: f64) -> Result<u64, Error>;
+    /// Cutoff and votes: the elected frequencies.
+    fn locate(&mut self, ask: &Ask) -> Result<Vec<u64>, Error>;
+    /// Adds the largest of these frequencies to the model, at most so many, whose medians have
+    /// more than the least energy; whether there were any.
+    fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error>;
+    /// Corrects all tones by the medians of what is left. Gives the largest |change|².
+    fn correct(&mut self) -> Result<f64, Error>;
+    /// Puts tones with no more than this energy back into the buckets.
+    fn prune(&mut self, least: f64) -> Result<(), Error>;
+    /// Frequencies and amplitudes of the model.
+    fn model(&self) -> Vec<(u64, Complex<f64>)>;
+    /// The largest energy of any bucket.
+    fn loudest(&mut self) -> Result<f64, Error>;
+    /// Subtracts an answer from one more hash. Gives the median noise energy of its buckets.
+    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error>;
+    /// How many buckets of that hash hold more than this.
+    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error>;
+    /// What an answer, the same, has at these instants.
+    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error>;
+}
+
+/// Someone who keeps hashes elsewhere than in the CPU's memory.
+pub(crate) trait Keeper {
+    /// The hashes of an attempt whose random streams begin here, measured; nothing if this recipe
+    /// is not one for it.
+    fn hashes(
+        &self,
+        recipe: &VoteRecipe,
+        window: &Flat,
+        stream: u64,
+    ) -> Result<Option<Box<dyn Hashes + '_>>, Error>;
+}
+
+/// The random streams of an attempt: its hashes, its combs, its witness, its instants.
+pub(crate) struct Streams(pub(crate) u64);
+
+impl Streams {
+    fn of(attempt: u32) -> Self {
+        Streams(STREAM + 64 * (attempt as u64 - 1))
+    }
+
+    /// The permutation of hash l.
+    pub(crate) fn hash(&self, n: u64, seed: u64, l: usize) -> Permutation {
+        Permutation::draw(n, seed, self.0 + l as u64)
+    }
+
+    /// The permutation of the witness.
+    pub(crate) fn witness(&self, n: u64, seed: u64) -> Permutation {
+        Permutation::draw(n, seed, self.0 + WITNESS)
+    }
+
+    /// The offset of comb c.
+    pub(crate) fn comb(&self, n: u64, comb: &CombRecipe, seed: u64, c: u64) -> u64 {
+        comb_vote::offset(n, comb, seed, self.0 + COMBS + c)
+    }
+
+    /// Random numbers of the instants.
+    fn instants(&self, seed: u64) -> Rng {
+        Rng::new(seed, self.0 + INSTANTS)
+    }
 }
 
 /// One attempt of steps 1 to 5. `None` if there are clearly more coefficients than the recipe is
@@ -375,85 +449,61 @@ fn attempt(
     attempt: u32,
     may_grow: bool,
 ) -> Result<Option<Outcome>, Error> {
-    let problem = &run.plan.problem;
-    let (n, seed, signal) = (problem.n, run.plan.recipe.seed, run.signal);
-    let stream = STREAM + 64 * (attempt as u64 - 1);
-    let (loops, b) = (recipe.loops as usize, recipe.buckets as usize);
-    let buffers = &mut run.workspace.vote;
-    let window = buffers.window(recipe);
+    let streams = Streams::of(attempt);
+    let window = run.workspace.vote.window(recipe);
     run.clock.lap(Stage::Window);
+    if let Some(keeper) = run.keeper
+        && let Some(mut hashes) = keeper.hashes(recipe, &window, streams.0)?
+    {
+        run.samples_read += recipe.samples() - recipe.width - INSTANT_COUNT as u64;
+        run.clock.lap(Stage::Fold);
+        let outcome = solve_hashes(run, recipe, &window, &mut *hashes, attempt, may_grow)?;
+        run.place = Some(crate::spectrum::Place::Gpu);
+        return Ok(outcome);
+    }
+    let mut hashes = Here::measure(run, recipe, &window, &streams)?;
+    let outcome = solve_hashes(run, recipe, &window, &mut hashes, attempt, may_grow);
+    let Here { slots, energies, residues, .. } = hashes;
+    let buffers = &mut run.workspace.vote;
+    (buffers.slots, buffers.energies, buffers.residues) = (slots, energies, residues);
+    outcome
+}
 
-    if let Some(comb) = &recipe.comb {
-        comb_vote::keep_residues(signal, comb, seed, stream + COMBS, buffers)?;
-        run.samples_read += comb.combs as u64 * comb.teeth;
-        run.clock.lap(Stage::Locate);
-    }
-
-    let fft = buffers.fft(b);
-    let mut slots = std::mem::take(&mut buffers.slots);
-    slots.resize_with(loops, Slot::default);
-    for (l, slot) in slots.iter_mut().enumerate() {
-        slot.permutation = Permutation::draw(n, seed, stream + l as u64);
-        slot.z.resize(b, Complex::ZERO);
-        slot.scratch.resize(fft.get_inplace_scratch_len(), Complex::ZERO);
-    }
-    let work = recipe.loops as u64 * recipe.width;
-    threads::map_mut(&mut slots, work, |s| fold(signal, &s.permutation, &window, &mut s.z))
-        .into_iter()
-        .collect::<Result<(), Error>>()?;
-    run.samples_read += work;
-    run.clock.lap(Stage::Fold);
-    let finite = threads::map_mut(&mut slots, work / 8, |s| {
-        fft.process_with_scratch(&mut s.z, &mut s.scratch);
-        s.z.iter().map(|v| v.norm_sqr()).sum::<f64>().is_finite()
-    });
-    if let Some(l) = finite.iter().position(|f| !f) {
-        let p = slots[l].permutation;
-        return Err(blame(signal, p.start(window.half as u64, n), p.sigma, recipe.width));
-    }
-    run.clock.lap(Stage::BucketFft);
-
-    let mut state = State {
-        problem,
-        recipe,
-        window: &window,
-        unity: Unity::new(n),
-        real: signal.is_real(),
-        slots,
-        energies: std::mem::take(&mut buffers.energies),
-        residues: &buffers.residues.list,
-        tones: Vec::new(),
-        noise: 0.0,
-    };
-    let crowded = may_grow && state.crowded();
-    if !crowded {
-        for round in 0..ROUNDS {
-            let candidates = state.locate(round);
-            run.clock.lap(Stage::Locate);
-            let added = state.estimate(candidates, round);
-            run.clock.lap(Stage::Estimate);
-            state.peel();
-            let explained = state.explained();
-            run.clock.lap(Stage::Peel);
-            if explained || !added {
-                break;
-            }
-        }
-    }
-    let State { tones, slots, energies, real, .. } = state;
-    buffers.slots = slots;
-    buffers.energies = energies;
-    if crowded {
+/// Steps 2 to 5 on measured hashes.
+fn solve_hashes(
+    run: &mut Run<'_>,
+    recipe: &VoteRecipe,
+    window: &Flat,
+    hashes: &mut dyn Hashes,
+    attempt: u32,
+    may_grow: bool,
+) -> Result<Option<Outcome>, Error> {
+    let problem = &run.plan.problem;
+    let (n, real) = (problem.n, run.signal.is_real());
+    let mut state = State { problem, recipe, real, hashes, noise: 0.0 };
+    if may_grow && state.crowded()? {
         return Ok(None);
     }
-
+    for round in 0..ROUNDS {
+        let candidates = state.locate(round)?;
+        run.clock.lap(Stage::Locate);
+        let added = state.estimate(&candidates, round)?;
+        run.clock.lap(Stage::Estimate);
+        state.peel()?;
+        let explained = state.explained()?;
+        run.clock.lap(Stage::Peel);
+        if explained || !added {
+            break;
+        }
+    }
+    let tones = state.hashes.model();
     let mut peaks: Vec<Peak> =
-        tones.iter().map(|t| Peak { index: t.f, value: t.amplitude * n as f64 }).collect();
+        tones.iter().map(|&(index, a)| Peak { index, value: a * n as f64 }).collect();
     peaks.sort_unstable_by_key(|p| p.index);
     if real {
         symmetrise(&mut peaks, n);
     }
-    let outcome = certify(run, recipe, &window, peaks, attempt)?;
+    let outcome = certify(run, recipe, window, hashes, peaks, attempt)?;
     run.clock.lap(Stage::Certify);
     Ok(Some(outcome))
 }
@@ -477,18 +527,13 @@ fn symmetrise(peaks: &mut Vec<Peak>, n: u64) {
     peaks.sort_unstable_by_key(|p| p.index);
 }
 
-/// The buckets and the model during one attempt.
+/// The model during one attempt.
 struct State<'a> {
     problem: &'a Problem,
     recipe: &'a VoteRecipe,
-    window: &'a Flat,
-    unity: Unity,
     real: bool,
     /// The hashes; their buckets hold what the model does not explain.
-    slots: Vec<Slot>,
-    energies: Vec<f64>,
-    residues: &'a [u32],
-    tones: Vec<Tone>,
+    hashes: &'a mut dyn Hashes,
     /// Mean energy of the noise in a bucket, at least the leakage of the model.
     noise: f64,
 }
@@ -505,75 +550,177 @@ fn chi_square(buckets: f64, failure: f64) -> f64 {
 }
 
 impl State<'_> {
-    fn n(&self) -> u64 {
-        self.problem.n
-    }
-
-    fn loops(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Mean noise energy of a bucket, from the lower quartile (`occupied`) or the median.
-    fn bucket_noise(&mut self, occupied: bool) -> f64 {
-        self.energies.clear();
-        // Two hashes, or the start of them, are enough of a sample.
-        for slot in &self.slots[..2] {
-            self.energies.extend(slot.z.iter().take(4096).map(|v| v.norm_sqr()));
-        }
-        noise_from(&mut self.energies, occupied)
-    }
-
     /// Whether far more buckets are occupied than the recipe keeps.
-    fn crowded(&mut self) -> bool {
-        let noise = self.bucket_noise(true);
+    fn crowded(&mut self) -> Result<bool, Error> {
+        let noise = self.hashes.noise(true)?;
         let threshold = chi_square(self.recipe.buckets as f64, 1e-3) * noise;
-        let occupied = self.slots[0].z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64;
-        occupied > self.recipe.keep + self.recipe.keep / 2
+        Ok(self.hashes.occupied(threshold)? > self.recipe.keep + self.recipe.keep / 2)
     }
 
     /// Candidates that are not in the model yet.
-    fn locate(&mut self, round: usize) -> Vec<u64> {
-        let mut keep = self.recipe.keep as usize;
-        let mut floor = 0.0;
-        if round > 0 {
-            // The noise is known now and limits what is kept; more coefficients than were asked
-            // for may be in the way of the certificate.
-            floor = 4.0 * self.noise;
-            keep = keep.max((self.recipe.buckets as usize / 8).min(8 * keep));
-        }
-        let work = self.recipe.loops as u64 * self.recipe.buckets;
-        threads::map_mut(&mut self.slots, work, |s| s.kept.cutoff(&s.z, keep, floor));
-        let voters = self.slots.iter();
-        let voters = voters.map(|s| Voter { permutation: &s.permutation, kept: &s.kept }).collect();
+    fn locate(&mut self, round: usize) -> Result<Vec<u64>, Error> {
         let (locate_loops, votes) = (self.recipe.locate_loops as usize, self.recipe.votes as usize);
-        let election = Election {
-            n: self.n(),
-            voters,
+        let mut ask = Ask {
+            keep: self.recipe.keep as usize,
+            floor: 0.0,
             // One proposer halves the work; what it misses is still there in the next round, when
             // few buckets are kept.
             proposers: if round == 0 { 1 } else { locate_loops - votes + 1 },
-            locate_loops,
-            votes,
-            confirmations: self.recipe.confirmations as usize,
-            // A comb that shows nothing at all missed the signal (an impulse train).
-            comb: (self.recipe.comb)
-                .map(|c| (c.teeth, self.residues))
-                .filter(|(_, residues)| !residues.is_empty()),
         };
-        let mut elected = election.elect();
+        if round > 0 {
+            // The noise is known now and limits what is kept; more coefficients than were asked
+            // for may be in the way of the certificate.
+            ask.floor = 4.0 * self.noise;
+            ask.keep = ask.keep.max((self.recipe.buckets as usize / 8).min(8 * ask.keep));
+        }
+        let mut elected = self.hashes.locate(&ask)?;
         if self.real {
-            let n = self.n();
+            let n = self.problem.n;
             let mirrors: Vec<u64> = elected.iter().map(|f| (n - f) % n).collect();
             elected.extend(mirrors);
-            elected.sort_unstable();
-            elected.dedup();
         }
-        if !self.tones.is_empty() {
-            let mut known: Vec<u64> = self.tones.iter().map(|t| t.f).collect();
+        elected.sort_unstable();
+        elected.dedup();
+        let mut known: Vec<u64> = self.hashes.model().iter().map(|t| t.0).collect();
+        if !known.is_empty() {
             known.sort_unstable();
             elected.retain(|f| known.binary_search(f).is_err());
         }
-        elected
+        Ok(elected)
+    }
+
+    /// Least |amplitude|² that noise does not reach anywhere in the spectrum.
+    fn significant(&self, noise: f64) -> f64 {
+        // The median of L values has π/2L times the variance of one.
+        let variance = noise * std::f64::consts::FRAC_PI_2 / f64::from(self.recipe.loops);
+        1.2 * variance * (self.problem.n as f64 / self.problem.failure).ln()
+    }
+
+    /// Adds the largest significant candidates to the model; whether there were any.
+    fn estimate(&mut self, candidates: &[u64], round: usize) -> Result<bool, Error> {
+        if candidates.is_empty() {
+            return Ok(false);
+        }
+        let noise = self.hashes.noise(true)?.max(self.noise);
+        let most = (self.recipe.k as usize).max(16) * if round == 0 { 1 } else { 4 };
+        self.hashes.estimate(candidates, self.significant(noise), most)
+    }
+
+    /// Corrects the model by medians of what is left, and drops what falls to the noise.
+    fn peel(&mut self) -> Result<(), Error> {
+        if self.hashes.model().is_empty() {
+            self.noise = self.measure()?;
+        }
+        for sweep in 0..SWEEPS {
+            if self.hashes.model().is_empty() {
+                return Ok(());
+            }
+            let largest = self.hashes.correct()?;
+            self.noise = self.measure()?;
+            if largest < 0.02 * self.noise {
+                break;
+            }
+            // A candidate that was none fades while the others take their share.
+            if sweep == 1 {
+                self.hashes.prune(self.significant(self.noise))?;
+            }
+        }
+        self.hashes.prune(self.significant(self.noise))?;
+        self.noise = self.measure()?;
+        Ok(())
+    }
+
+    /// Noise energy of a bucket under the present model.
+    fn measure(&mut self) -> Result<f64, Error> {
+        let energy: f64 = self.hashes.model().iter().map(|(_, a)| a.norm_sqr()).sum();
+        Ok(self.hashes.noise(false)?.max(leakage_floor(self.recipe, energy)))
+    }
+
+    /// Whether no bucket of any hash holds more than noise.
+    fn explained(&mut self) -> Result<bool, Error> {
+        let buckets = self.recipe.buckets as f64 * f64::from(self.recipe.loops);
+        let threshold = chi_square(buckets, self.problem.failure) * self.noise;
+        Ok(self.hashes.loudest()? <= threshold)
+    }
+}
+
+/// A frequency of the model, its amplitude X/n, and where it shows.
+#[derive(Clone)]
+struct Tone {
+    f: u64,
+    amplitude: Complex<f64>,
+    places: [Place; MAX_LOOPS],
+}
+
+/// The hashes in the CPU's memory.
+struct Here<'a> {
+    signal: &'a dyn Samples,
+    n: u64,
+    recipe: &'a VoteRecipe,
+    window: &'a Flat,
+    unity: Unity,
+    witness: Permutation,
+    fft: Arc<dyn Fft<f64>>,
+    slots: Vec<Slot>,
+    energies: Vec<f64>,
+    residues: Kept,
+    tones: Vec<Tone>,
+}
+
+impl<'a> Here<'a> {
+    /// Reads the samples of all hashes and of the combs.
+    fn measure<'b: 'a>(
+        run: &mut Run<'b>,
+        recipe: &'a VoteRecipe,
+        window: &'a Flat,
+        streams: &Streams,
+    ) -> Result<Self, Error> {
+        let problem = &run.plan.problem;
+        let (n, seed, signal) = (problem.n, run.plan.recipe.seed, run.signal);
+        let (loops, b) = (recipe.loops as usize, recipe.buckets as usize);
+        let buffers = &mut run.workspace.vote;
+        if let Some(comb) = &recipe.comb {
+            let offset = |c| streams.comb(n, comb, seed, c);
+            comb_vote::keep_residues(signal, comb, offset, buffers)?;
+            run.samples_read += comb.combs as u64 * comb.teeth;
+            run.clock.lap(Stage::Locate);
+        }
+        let fft = buffers.fft(b);
+        let mut slots = std::mem::take(&mut buffers.slots);
+        slots.resize_with(loops, Slot::default);
+        for (l, slot) in slots.iter_mut().enumerate() {
+            slot.permutation = streams.hash(n, seed, l);
+            slot.z.resize(b, Complex::ZERO);
+            slot.scratch.resize(fft.get_inplace_scratch_len(), Complex::ZERO);
+        }
+        let work = recipe.loops as u64 * recipe.width;
+        threads::map_mut(&mut slots, work, |s| fold(signal, &s.permutation, window, &mut s.z))
+            .into_iter()
+            .collect::<Result<(), Error>>()?;
+        run.samples_read += work;
+        run.clock.lap(Stage::Fold);
+        let finite = threads::map_mut(&mut slots, work / 8, |s| {
+            fft.process_with_scratch(&mut s.z, &mut s.scratch);
+            s.z.iter().map(|v| v.norm_sqr()).sum::<f64>().is_finite()
+        });
+        if let Some(l) = finite.iter().position(|f| !f) {
+            let p = slots[l].permutation;
+            return Err(blame(signal, p.start(window.half as u64, n), p.sigma, recipe.width));
+        }
+        run.clock.lap(Stage::BucketFft);
+        Ok(Here {
+            signal,
+            n,
+            recipe,
+            window,
+            unity: Unity::new(n),
+            witness: streams.witness(n, seed),
+            fft,
+            slots,
+            energies: std::mem::take(&mut buffers.energies),
+            residues: std::mem::take(&mut buffers.residues),
+            tones: Vec::new(),
+        })
     }
 
     /// Medians of what the hashes show at the places of a tone.
@@ -583,26 +730,59 @@ impl State<'_> {
             let v = places[l].amplitude(&slot.z, self.window);
             (re[l], im[l]) = (v.re, v.im);
         }
-        let loops = self.loops();
+        let loops = self.slots.len();
         Complex::new(median(&mut re[..loops]), median(&mut im[..loops]))
     }
+}
 
-    /// Least |amplitude|² that noise does not reach anywhere in the spectrum.
-    fn significant(&self, noise: f64) -> f64 {
-        // The median of L values has π/2L times the variance of one.
-        let variance = noise * std::f64::consts::FRAC_PI_2 / self.loops() as f64;
-        1.2 * variance * (self.n() as f64 / self.problem.failure).ln()
+/// Keeps the largest of these by amplitude, at most so many, in rising order of frequency.
+pub(crate) fn largest<T>(tones: &mut Vec<T>, most: usize, of: impl Fn(&T) -> (u64, Complex<f64>)) {
+    if tones.len() > most {
+        tones.select_nth_unstable_by(most - 1, |a, b| {
+            let ((f, v), (g, w)) = (of(a), of(b));
+            w.norm_sqr().total_cmp(&v.norm_sqr()).then(f.cmp(&g))
+        });
+        tones.truncate(most);
+        tones.sort_unstable_by_key(|t| of(t).0);
+    }
+}
+
+impl Hashes for Here<'_> {
+    fn noise(&mut self, occupied: bool) -> Result<f64, Error> {
+        self.energies.clear();
+        for slot in &self.slots[..2] {
+            self.energies.extend(slot.z.iter().take(NOISE_SAMPLE).map(|v| v.norm_sqr()));
+        }
+        Ok(noise_from(&mut self.energies, occupied))
     }
 
-    /// Adds the largest significant candidates to the model; whether there were any.
-    fn estimate(&mut self, candidates: Vec<u64>, round: usize) -> bool {
-        if candidates.is_empty() {
-            return false;
-        }
-        let noise = self.bucket_noise(true).max(self.noise);
-        let least = self.significant(noise);
-        let (n, b) = (self.n(), self.recipe.buckets as usize);
-        let work = 4 * candidates.len() as u64 * self.loops() as u64;
+    fn occupied(&mut self, threshold: f64) -> Result<u64, Error> {
+        Ok(self.slots[0].z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64)
+    }
+
+    fn locate(&mut self, ask: &Ask) -> Result<Vec<u64>, Error> {
+        let work = self.recipe.loops as u64 * self.recipe.buckets;
+        threads::map_mut(&mut self.slots, work, |s| s.kept.cutoff(&s.z, ask.keep, ask.floor));
+        let voters = self.slots.iter();
+        let voters = voters.map(|s| Voter { permutation: &s.permutation, kept: &s.kept }).collect();
+        let election = Election {
+            n: self.n,
+            voters,
+            proposers: ask.proposers,
+            locate_loops: self.recipe.locate_loops as usize,
+            votes: self.recipe.votes as usize,
+            confirmations: self.recipe.confirmations as usize,
+            // A comb that shows nothing at all missed the signal (an impulse train).
+            comb: (self.recipe.comb)
+                .map(|c| (c.teeth, &self.residues.list[..]))
+                .filter(|(_, residues)| !residues.is_empty()),
+        };
+        Ok(election.elect())
+    }
+
+    fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error> {
+        let (n, b) = (self.n, self.recipe.buckets as usize);
+        let work = 4 * candidates.len() as u64 * self.slots.len() as u64;
         let blocks: Vec<&[u64]> = candidates.chunks(256).collect();
         let estimated = threads::map(&blocks, work, |block| {
             let mut tones = Vec::new();
@@ -619,85 +799,88 @@ impl State<'_> {
             tones
         });
         let mut tones = estimated.concat();
-        let most = (self.recipe.k as usize).max(16) * if round == 0 { 1 } else { 4 };
-        if tones.len() > most {
-            let size = |t: &Tone| t.amplitude.norm_sqr();
-            tones.select_nth_unstable_by(most - 1, |a, b| {
-                size(b).total_cmp(&size(a)).then(a.f.cmp(&b.f))
-            });
-            tones.truncate(most);
-            tones.sort_unstable_by_key(|t| t.f);
-        }
+        largest(&mut tones, most, |t| (t.f, t.amplitude));
         let added = !tones.is_empty();
         let changes: Vec<Complex<f64>> = tones.iter().map(|t| t.amplitude).collect();
         subtract(&mut self.slots, self.window, &tones, &changes);
         self.tones.extend(tones);
-        added
+        Ok(added)
     }
 
-    /// Corrects the model by medians of what is left, and drops what falls to the noise.
-    fn peel(&mut self) {
-        self.noise = self.measure();
-        for sweep in 0..SWEEPS {
-            if self.tones.is_empty() {
-                return;
-            }
-            let work = 4 * self.tones.len() as u64 * self.loops() as u64;
-            let blocks: Vec<&[Tone]> = self.tones.chunks(256).collect();
-            let changes = threads::map(&blocks, work, |block| {
-                block.iter().map(|t| self.median_at(&t.places)).collect::<Vec<_>>()
-            })
-            .concat();
-            subtract(&mut self.slots, self.window, &self.tones, &changes);
-            let mut largest = 0.0f64;
-            for (tone, change) in self.tones.iter_mut().zip(&changes) {
-                tone.amplitude += change;
-                largest = largest.max(change.norm_sqr());
-            }
-            self.noise = self.measure();
-            if largest < 0.02 * self.noise {
-                break;
-            }
-            // A candidate that was none fades while the others take their share.
-            if sweep == 1 {
-                self.prune();
-            }
+    fn correct(&mut self) -> Result<f64, Error> {
+        let work = 4 * self.tones.len() as u64 * self.slots.len() as u64;
+        let blocks: Vec<&[Tone]> = self.tones.chunks(256).collect();
+        let changes = threads::map(&blocks, work, |block| {
+            block.iter().map(|t| self.median_at(&t.places)).collect::<Vec<_>>()
+        })
+        .concat();
+        subtract(&mut self.slots, self.window, &self.tones, &changes);
+        let mut largest = 0.0f64;
+        for (tone, change) in self.tones.iter_mut().zip(&changes) {
+            tone.amplitude += change;
+            largest = largest.max(change.norm_sqr());
         }
-        self.prune();
-        self.noise = self.measure();
+        Ok(largest)
     }
 
-    /// Noise energy of a bucket under the present model.
-    fn measure(&mut self) -> f64 {
-        let energy: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
-        self.bucket_noise(false).max(leakage_floor(self.recipe, energy))
-    }
-
-    /// Puts tones that are not significant back into the buckets.
-    fn prune(&mut self) {
-        let least = self.significant(self.noise);
+    fn prune(&mut self, least: f64) -> Result<(), Error> {
         let (keep, drop): (Vec<Tone>, Vec<Tone>) = std::mem::take(&mut self.tones)
             .into_iter()
             .partition(|t| t.amplitude.norm_sqr() > least);
         let changes: Vec<Complex<f64>> = drop.iter().map(|t| -t.amplitude).collect();
         subtract(&mut self.slots, self.window, &drop, &changes);
         self.tones = keep;
+        Ok(())
     }
 
-    /// Whether no bucket of any hash holds more than noise.
-    fn explained(&self) -> bool {
-        let buckets = self.recipe.buckets as f64 * self.loops() as f64;
-        let threshold = chi_square(buckets, self.problem.failure) * self.noise;
-        self.slots.iter().all(|s| s.z.iter().all(|v| v.norm_sqr() <= threshold))
+    fn model(&self) -> Vec<(u64, Complex<f64>)> {
+        self.tones.iter().map(|t| (t.f, t.amplitude)).collect()
     }
+
+    fn loudest(&mut self) -> Result<f64, Error> {
+        let energies = self.slots.iter().flat_map(|s| s.z.iter().map(|v| v.norm_sqr()));
+        Ok(energies.fold(0.0, f64::max))
+    }
+
+    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error> {
+        let slot = &mut self.slots[0];
+        let (n, b) = (self.n, slot.z.len());
+        fold(self.signal, &self.witness, self.window, &mut slot.z)?;
+        self.fft.process_with_scratch(&mut slot.z, &mut slot.scratch);
+        for p in peaks {
+            let place = Place::of(p.index, &self.witness, &self.unity, n, b);
+            place.subtract(&mut slot.z, self.window, p.value / n as f64);
+        }
+        self.energies.clear();
+        self.energies.extend(slot.z.iter().map(|v| v.norm_sqr()));
+        Ok(noise_from(&mut self.energies, false))
+    }
+
+    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error> {
+        // The witness has taken the place of the first hash.
+        self.occupied(threshold)
+    }
+
+    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error> {
+        let n = self.n as f64;
+        let value = |t: u64| -> Complex<f64> {
+            peaks.iter().map(|p| p.value * self.unity.power(p.index, t)).sum::<Complex<f64>>() / n
+        };
+        Ok(instants.iter().map(|&t| value(t)).collect())
+    }
+}
+
+/// Rank of the energy that noise is measured by among `count`, and what to divide it by to get the
+/// mean, as exponential distributions have it.
+pub(crate) fn noise_rank(count: usize, occupied: bool) -> (usize, f64) {
+    let (rank, share) = if occupied { (count / 4, 0.75f64) } else { (count / 2, 0.5) };
+    (rank, -share.ln())
 }
 
 /// Mean of exponentially distributed energies from their lower quartile or their median.
 fn noise_from(energies: &mut [f64], occupied: bool) -> f64 {
-    let (rank, share) =
-        if occupied { (energies.len() / 4, 0.75f64) } else { (energies.len() / 2, 0.5) };
-    let quantile = *energies.select_nth_unstable_by(rank, f64::total_cmp).1;
-    quantile / -share.ln()
+    let (rank, divisor) = noise_rank(energies.len(), occupied);
+    *energies.select_nth_unstable_by(rank, f64::total_cmp).1 / divisor
 }
 
 /// Subtracts changes of amplitudes from all hashes.
@@ -724,49 +907,36 @@ fn certify(
     run: &mut Run<'_>,
     recipe: &VoteRecipe,
     window: &Flat,
+    hashes: &mut dyn Hashes,
     peaks: Vec<Peak>,
     attempt: u32,
 ) -> Result<Outcome, Error> {
     let problem = &run.plan.problem;
     let (n, seed, b) = (problem.n, run.plan.recipe.seed, recipe.buckets as usize);
-    let stream = STREAM + 64 * (attempt as u64 - 1);
-    let unity = Unity::new(n);
-    let buffers = &mut run.workspace.vote;
 
     // The witness: what one more hash holds beside the answer.
-    let permutation = Permutation::draw(n, seed, stream + WITNESS);
-    let fft = buffers.fft(b);
-    let slot = &mut buffers.slots[0];
-    fold(run.signal, &permutation, window, &mut slot.z)?;
+    let measured = hashes.witness(&peaks)?;
     run.samples_read += recipe.width;
-    fft.process_with_scratch(&mut slot.z, &mut slot.scratch);
-    for p in &peaks {
-        let place = Place::of(p.index, &permutation, &unity, n, b);
-        place.subtract(&mut slot.z, window, p.value / n as f64);
-    }
     let energy: f64 = peaks.iter().map(|p| (p.value / n as f64).norm_sqr()).sum();
-    buffers.energies.clear();
-    buffers.energies.extend(slot.z.iter().map(|v| v.norm_sqr()));
-    let measured = noise_from(&mut buffers.energies, false);
     let noise = measured.max(leakage_floor(recipe, energy));
     let threshold = chi_square(b as f64, problem.failure) * noise;
-    let unexplained = slot.z.iter().filter(|v| v.norm_sqr() > threshold).count() as u64;
+    let unexplained = hashes.unexplained(threshold)?;
     let detection_limit = (threshold.sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
 
     // Random instants: the residual without the window's leakage.
-    let mut rng = Rng::new(seed, stream + INSTANTS);
+    let mut rng = Streams::of(attempt).instants(seed);
     let instants: [u64; INSTANT_COUNT] = std::array::from_fn(|_| rng.below(n));
     let mut samples = [Complex::ZERO; INSTANT_COUNT];
     run.signal.read(&instants, &mut samples)?;
     run.samples_read += INSTANT_COUNT as u64;
     let (mut total, mut left) = (0.0, 0.0);
-    for (&t, &x) in instants.iter().zip(&samples) {
+    let model = hashes.at(&instants, &peaks)?;
+    for ((&t, &x), model) in instants.iter().zip(&samples).zip(model) {
         if !(x.re.is_finite() && x.im.is_finite()) {
             return Err(dense::non_finite(t, x));
         }
-        let model: Complex<f64> = peaks.iter().map(|p| p.value * unity.power(p.index, t)).sum();
         total += x.norm_sqr();
-        left += (x - model / n as f64).norm_sqr();
+        left += (x - model).norm_sqr();
     }
     let residual_energy = if total > 0.0 { left / total } else { 0.0 };
     let sigma_squared = (measured / window.energy).min(left / INSTANT_COUNT as f64);
@@ -841,7 +1011,7 @@ pub(crate) fn sample_indices<'a>(
     });
     let combs = recipe.comb.into_iter().flat_map(move |comb| {
         (0..comb.combs as u64).flat_map(move |c| {
-            let tau = comb_vote::offset(n, &comb, seed, STREAM + COMBS + c);
+            let tau = Streams::of(1).comb(n, &comb, seed, c);
             (0..comb.teeth).map(move |j| tau + j * (n / comb.teeth))
         })
     });

@@ -139,6 +139,73 @@ pub(super) struct Args {
     window: [Hash; ROUNDS],
 }
 
+/// As `struct Quick` in `quick.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct QuickArgs {
+    x: u64,
+    stride: u64,
+    n: u64,
+    mask: u64,
+    inverse: f64,
+    tables: u64,
+    out: u64,
+    out_stride: u64,
+    format: u32,
+    capacity: u32,
+    sigmas: f64,
+    threshold: [f64; 5],
+    step: u64,
+    roots: u64,
+    bin: f64,
+    verify_step: u64,
+    verify_back: u64,
+    verify_taps: u64,
+    verify_roots: u64,
+    verify_series: u64,
+    verify_reads: u32,
+    verify_terms: u32,
+    verify_energy: f64,
+    verify_leak: f64,
+    verify_beta2: f64,
+    verify_slope: f64,
+}
+
+impl From<&Args> for QuickArgs {
+    fn from(a: &Args) -> Self {
+        let mut threshold = [0.0; 5];
+        threshold.copy_from_slice(&a.threshold[..5]);
+        QuickArgs {
+            x: a.x,
+            stride: a.stride,
+            n: a.n,
+            mask: a.mask,
+            inverse: a.inverse,
+            tables: a.tables,
+            out: a.out,
+            out_stride: a.out_stride,
+            format: a.format,
+            capacity: a.capacity,
+            sigmas: a.sigmas,
+            threshold,
+            step: a.comb.step,
+            roots: a.comb.roots,
+            bin: a.comb.inverse,
+            verify_step: a.verify.step,
+            verify_back: a.verify.back,
+            verify_taps: a.verify.taps,
+            verify_roots: a.verify.roots,
+            verify_series: a.verify.series,
+            verify_reads: a.verify.reads,
+            verify_terms: a.verify.terms,
+            verify_energy: a.verify.energy,
+            verify_leak: a.verify.leak,
+            verify_beta2: a.verify.beta2,
+            verify_slope: a.verify.slope,
+        }
+    }
+}
+
 /// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
 const SLOT: usize = 304;
 const COUNTERS: usize = 64;
@@ -228,6 +295,30 @@ impl Level {
         sigmas: f64,
         ladder: &[u64],
     ) -> Option<Self> {
+        let k = plan.problem.k().unwrap_or(bins as u64 / 4);
+        Self::verified_by(plan, bins, attempt, sigmas, ladder, verify_buckets(k))
+    }
+
+    /// A level for the kernels of `quick.cu`: a comb of so many bins, and so many verifying buckets.
+    pub(super) fn quick(plan: &Prepared, bins: usize, verify: usize, sigmas: f64) -> Option<Self> {
+        let k = plan.problem.k()? as usize;
+        let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0], verify)?;
+        let args = &mut level.args;
+        args.capacity = (2 * k + 64) as u32;
+        // Room for clock readings behind the entries.
+        let bytes = size_of::<Header>() + args.capacity as usize * size_of::<Entry>() + 512;
+        args.out_stride = bytes as u64;
+        Some(level)
+    }
+
+    fn verified_by(
+        plan: &Prepared,
+        bins: usize,
+        attempt: u32,
+        sigmas: f64,
+        ladder: &[u64],
+        verify: usize,
+    ) -> Option<Self> {
         let (problem, recipe) = (&plan.problem, &plan.recipe);
         let n = problem.n;
         // Products of two numbers below n must fit in 64 bits, or wrap to the right value.
@@ -257,9 +348,8 @@ impl Level {
             let hash = Self::hash(buckets, lines, &mut tables, &mut room)?;
             Self::window(hash, &mut tables, &kaiser, n, recipe.seed, stream)
         };
-        let buckets = verify_buckets(k);
         let stream = VERIFY_STREAM + u64::from(attempt) - 1;
-        let verify = Hash { window: 2, ..window(buckets, VERIFY_BETA, stream, 1)? };
+        let verify = Hash { window: 2, ..window(verify, VERIFY_BETA, stream, 1)? };
         let mut windows = [Hash::default(); ROUNDS];
         let mut rounds = 0;
         for (round, hash) in windows.iter_mut().enumerate() {
@@ -426,10 +516,15 @@ impl Level {
         args
     }
 
+    /// Bins of the comb, and verifying buckets.
+    pub(super) fn sizes(&self) -> (u32, u32) {
+        (self.args.comb.buckets, self.args.verify.buckets)
+    }
+
     /// Entries that are worth copying before their number is known.
     pub(super) fn expected(&self, k: Option<u64>) -> usize {
         let k = k.unwrap_or(self.bins as u64 / 4);
-        (k + k / 8 + 16).min(self.bins as u64) as usize
+        (k + k / 8 + 16).min(u64::from(self.args.capacity)) as usize
     }
 
     /// The answer of an explained transform, or why the engine must go on.

@@ -24,6 +24,7 @@ mod dense;
 mod level;
 mod signal;
 mod sparse;
+mod vote;
 
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
@@ -47,6 +48,7 @@ struct Shared {
     f32: OnceLock<Result<Arc<Kernels>, Error>>,
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
     sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
+    vote: OnceLock<Result<Arc<vote::VoteKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -73,6 +75,23 @@ pub fn available() -> Result<u32, Error> {
     Ok(count as u32)
 }
 
+/// The number of the GPU that memory belongs to.
+///
+/// # Errors
+/// [`Error::Device`] without a GPU, [`Error::Source`] if the driver does not know the address.
+pub fn owner_of(pointer: u64) -> Result<u32, Error> {
+    available()?;
+    let mut ordinal = -1i32;
+    let attribute = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    // SAFETY: the attribute is an int; the driver looks the address up and does not follow it.
+    let found =
+        unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
+    match u32::try_from(ordinal) {
+        Ok(ordinal) if found == sys::CUresult::CUDA_SUCCESS => Ok(ordinal),
+        _ => Err(Error::Source(format!("{pointer:#x} is no address in the memory of a GPU"))),
+    }
+}
+
 impl Device {
     /// The GPU with this number, from 0.
     ///
@@ -96,8 +115,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let (f32, f64, sparse) = Default::default();
-        let shared = Shared { context, stream, f32, f64, sparse };
+        let (f32, f64, sparse, vote) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse, vote };
         Ok(Device { shared: Arc::new(shared) })
     }
 
@@ -112,6 +131,39 @@ impl Device {
     /// The stream on which everything runs.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.shared.stream
+    }
+
+    /// The GPU's number, from 0.
+    pub fn ordinal(&self) -> u32 {
+        self.shared.context.ordinal() as u32
+    }
+
+    /// The stream as the driver knows it, for other libraries.
+    pub fn stream_handle(&self) -> u64 {
+        self.shared.stream.cu_stream() as u64
+    }
+
+    /// Lets all later work wait for what has been enqueued on another stream: a handle of the
+    /// driver, 1 for the default stream, or 2 for the default stream of the calling thread.
+    ///
+    /// # Safety
+    /// The handle must be one of these, of this GPU.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the driver fails.
+    pub unsafe fn wait_for(&self, stream: u64) -> Result<(), Error> {
+        use cudarc::driver::result::{event, stream::wait_event};
+        self.shared.context.bind_to_thread().map_err(failed)?;
+        let done = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
+        let none = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: a live event; the caller vouches for the stream. Destroying an event that is
+        // still waited for is allowed.
+        unsafe {
+            let waited = event::record(done, stream as sys::CUstream)
+                .and_then(|()| wait_event(self.shared.stream.cu_stream(), done, none));
+            let freed = event::destroy(done);
+            waited.and(freed).map_err(failed)
+        }
     }
 
     /// Waits for all work that has been enqueued.

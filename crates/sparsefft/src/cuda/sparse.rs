@@ -1,14 +1,16 @@
 //! Sparse transforms on the GPU.
 //!
 //! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
-//! one small copy. What that cannot explain, other algorithms, and lengths without a comb, run in
+//! one small copy. Plain problems without noise are tried by a shorter kernel first
+//! (`kernels/quick.cu`). What that cannot explain, other algorithms, and lengths without a comb, run in
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
-use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, Status};
+use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, QuickArgs, Status};
+use super::vote::{Pool, Voting};
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
-use crate::problem::{Problem, Taper};
+use crate::problem::{Noise, Problem, Taper};
 use crate::samples::Line;
 use crate::spectrum::{Place, Spectrum};
 use crate::stages::certify::upper_quantile;
@@ -17,6 +19,7 @@ use cudarc::driver::{
     CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result, sys,
 };
 use cudarc::nvrtc::Ptx;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -27,11 +30,40 @@ const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.
 const MOST_BINS: usize = 1 << 21;
 
+/// A kernel of `quick.cu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Quick {
+    /// log2 of the comb's bins, and of the verifying buckets.
+    bins: u32,
+    verify: u32,
+    /// Blocks of a cluster, threads, bytes of shared memory.
+    cluster: u32,
+    threads: u32,
+    shared: u32,
+    /// Most coefficients.
+    most: u64,
+}
+
+/// The kernels of `quick.cu`, in the order in which they are thought of. Sixteen bins for a
+/// coefficient hardly ever hold three; with four bins, a few of them do.
+const QUICK: [Quick; 4] = [
+    Quick { bins: 10, verify: 5, cluster: 16, threads: 96, shared: 48 << 10, most: 64 },
+    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 96 << 10, most: 64 },
+    Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
+];
+/// Signals for which clusters of 16 blocks have room at once; more take smaller ones.
+const QUICK_WIDE: usize = 6;
+/// Transforms without the quick kernel after one that met noise.
+const QUICK_PAUSE: u32 = 15;
+
 /// Why a problem has no level on the device.
 const NO_COMB: &str = "this problem is not one for the kernels";
 
 // SAFETY: plain numbers with the layout of `struct Args`.
 unsafe impl DeviceRepr for Args {}
+// SAFETY: plain numbers with the layout of `struct Quick`.
+unsafe impl DeviceRepr for QuickArgs {}
 
 /// The kernels, loaded.
 pub(super) struct SparseKernels {
@@ -46,6 +78,8 @@ pub(super) struct SparseKernels {
     threads: u32,
     /// Blocks of a cluster.
     size: u32,
+    /// Those of [`QUICK`] that the device can run.
+    quick: Vec<(Quick, CudaFunction)>,
 }
 
 impl SparseKernels {
@@ -54,14 +88,22 @@ impl SparseKernels {
         if (major, minor) == (9, 0) {
             // Compiled to the end, which saves the driver 15 seconds at its first use.
             let image = include_bytes!("kernels/sparse_90.cubin").to_vec();
-            return Self::from_image(device, Ptx::from_binary(image), SHAPE);
+            let mut kernels = Self::from_image(device, Ptx::from_binary(image), SHAPE)?;
+            let image = include_bytes!("kernels/quick_90.cubin").to_vec();
+            kernels.quick = load_quick(device, Ptx::from_binary(image))?;
+            return Ok(kernels);
         }
         let ptx = if major >= 9 {
             include_str!("kernels/sparse_90.ptx")
         } else {
             include_str!("kernels/sparse_70.ptx")
         };
-        Self::from_image(device, Ptx::from_src(ptx), SHAPE)
+        let mut kernels = Self::from_image(device, Ptx::from_src(ptx), SHAPE)?;
+        if major >= 9 {
+            let ptx = Ptx::from_src(include_str!("kernels/quick_90.ptx"));
+            kernels.quick = load_quick(device, ptx)?;
+        }
+        Ok(kernels)
     }
 
     fn from_image(device: &Device, image: Ptx, (threads, size): (u32, u32)) -> Result<Self, Error> {
@@ -90,8 +132,29 @@ impl SparseKernels {
             clusters: (units / size).max(1),
             threads,
             size,
+            quick: Vec::new(),
         })
     }
+}
+
+/// Those of the quick kernels that the device has the shared memory and the clusters for.
+fn load_quick(device: &Device, image: Ptx) -> Result<Vec<(Quick, CudaFunction)>, Error> {
+    use sys::CUfunction_attribute_enum::{
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED,
+        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as WIDE,
+    };
+    let module = device.shared.context.load_module(image).map_err(failed)?;
+    let mut found = Vec::new();
+    for shape in QUICK {
+        let name = format!("quick_{}_{}_{}", shape.bins, shape.verify, shape.cluster);
+        let function = module.load_function(&name).map_err(failed)?;
+        let able = function.set_attribute(SHARED, shape.shared as i32).is_ok()
+            && (shape.cluster <= 8 || function.set_attribute(WIDE, 1).is_ok());
+        if able {
+            found.push((shape, function));
+        }
+    }
+    Ok(found)
 }
 
 impl Device {
@@ -114,11 +177,13 @@ struct Ready {
     batch: usize,
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
+    /// Whether it is for the quick kernel.
+    quick: bool,
 }
 
 /// Page-locked memory that results are copied to.
-struct Landing {
-    at: *mut u64,
+pub(super) struct Landing {
+    pub(super) at: *mut u64,
     words: usize,
 }
 
@@ -126,11 +191,11 @@ struct Landing {
 unsafe impl Send for Landing {}
 
 impl Landing {
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         Landing { at: std::ptr::null_mut(), words: 0 }
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         if self.words * 8 < bytes {
             self.free();
             // SAFETY: freed by `free`.
@@ -177,7 +242,14 @@ pub struct CudaPlan {
     bins: Option<usize>,
     /// The planned bins, then four times as many, and so on.
     levels: Mutex<Vec<Option<Ready>>>,
+    /// What the quick kernel needs, where it can do the problem, and how often it is passed over.
+    quick: Option<Mutex<Ready>>,
+    pause: AtomicU32,
+    /// Signals that the quick kernel left to others.
+    missed: AtomicU32,
     workspace: Mutex<Workspace>,
+    /// Buffers of the voting algorithms.
+    votes: Pool,
 }
 
 impl std::fmt::Debug for CudaPlan {
@@ -225,16 +297,80 @@ impl CudaPlan {
         kernels: Arc<SparseKernels>,
         bins: Option<usize>,
     ) -> Result<Self, Error> {
-        let plan = CudaPlan {
+        let mut plan = CudaPlan {
             device: device.clone(),
             plan,
             kernels,
             bins,
             levels: Mutex::default(),
+            quick: None,
+            pause: AtomicU32::new(0),
+            missed: AtomicU32::new(0),
             workspace: Mutex::default(),
+            votes: Pool::default(),
         };
         plan.ready(&mut lock(&plan.levels), 0)?;
+        if let Some(level) = plan.quick_level().filter(|_| plan.on_device()) {
+            plan.quick = Some(Mutex::new(Ready::new(device, level, true)?));
+        }
         Ok(plan)
+    }
+
+    /// The level of the quick kernel: 2^m samples, and no noise that is known of.
+    fn quick_level(&self) -> Option<Level> {
+        let problem = self.plan.problem();
+        let k = problem.k().filter(|&k| k > 0)?;
+        let (shape, _) = self.kernels.quick.iter().find(|(shape, _)| k <= shape.most)?;
+        let plain = problem.n.is_power_of_two()
+            && problem.n >> shape.bins >= 64
+            && !matches!(problem.noise, Noise::Snr(_))
+            && self.bins.is_none();
+        let (bins, verify) = (1usize << shape.bins, 1usize << shape.verify);
+        let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
+        plain.then(|| Level::quick(self.plan.prepared(), bins, verify, sigmas)).flatten()
+    }
+
+    /// A plan with other quick kernels, for measurements.
+    #[doc(hidden)]
+    pub fn tuned_quick(device: &Device, problem: Problem, image: Vec<u8>) -> Result<Self, Error> {
+        let base = SparseKernels::load(device)?;
+        let quick = load_quick(device, Ptx::from_binary(image))?;
+        let kernels = Arc::new(SparseKernels { quick, ..base });
+        Self::with_kernels(device, Plan::new(problem)?, kernels, None)
+    }
+
+    /// Tries the quick kernel. `None` for signals that it leaves to others.
+    fn try_quick(
+        &self,
+        part: &[Signal<'_>],
+        started: Instant,
+    ) -> Result<Vec<Option<Spectrum>>, Error> {
+        let Some(quick) = &self.quick else { return Ok(vec![None; part.len()]) };
+        if self.pause.load(Ordering::Relaxed) > 0 {
+            self.pause.fetch_sub(1, Ordering::Relaxed);
+            return Ok(vec![None; part.len()]);
+        }
+        let mut quick = lock(quick);
+        let outcomes = quick.run(&self.device, &self.kernels, &self.plan, part)?;
+        if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
+            self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
+        }
+        let conclude = |(signal, outcome): (&Signal<'_>, Outcome)| {
+            let (head, entries) = outcome.ok()?;
+            let (plan, real) = (self.plan.prepared(), signal.is_real());
+            let answer = quick.level.answer(plan, &head, &entries, real, 1).ok()?;
+            Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
+        };
+        let done: Vec<Option<Spectrum>> = part.iter().zip(outcomes).map(conclude).collect();
+        let missed = done.iter().filter(|d| d.is_none()).count();
+        self.missed.fetch_add(missed as u32, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// How many signals the quick kernel has left to others, for measurements.
+    #[doc(hidden)]
+    pub fn missed(&self) -> u32 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// The plan, as the CPU would carry it out.
@@ -257,7 +393,7 @@ impl CudaPlan {
         while levels.len() <= i {
             let level = self.level(levels);
             let ready = match level {
-                Some(level) => Some(Ready::new(&self.device, level)?),
+                Some(level) => Some(Ready::new(&self.device, level, false)?),
                 None => None,
             };
             levels.push(ready);
@@ -270,7 +406,7 @@ impl CudaPlan {
         let problem = &prepared.problem;
         let Method::Peel(peeling) = &prepared.recipe.method else { return None };
         let First::Comb { bins } = peeling.first else { return None };
-        if problem.k() == Some(0) || problem.taper != Taper::None {
+        if problem.k() == Some(0) || problem.taper != Taper::None || problem.one_pass {
             return None;
         }
         let attempt = levels.len() as u32 + 1;
@@ -363,17 +499,34 @@ impl CudaPlan {
         if first.len() != n {
             return Err(Error::LengthMismatch { expected: n, got: first.len() });
         }
-        let mut levels = lock(&self.levels);
-        let outcomes = match levels.first_mut() {
-            Some(Some(ready)) => ready.run(&self.device, &self.kernels, &self.plan, part)?,
-            _ => vec![Err(Status::Left(NO_COMB)); part.len()],
-        };
-        drop(levels);
-        let each = started.elapsed();
-        for (signal, outcome) in part.iter().zip(outcomes) {
-            results.push(self.conclude(signal, outcome, each));
+        let quick = self.try_quick(part, started)?;
+        let none = quick.iter().all(Option::is_none);
+        for (signal, done) in part.iter().zip(quick).filter(|_| !none) {
+            results.push(match done {
+                Some(spectrum) => Ok(spectrum),
+                None => {
+                    let outcome = self.run_planned(std::slice::from_ref(signal))?.pop();
+                    let outcome = outcome.unwrap_or(Err(Status::Left(NO_COMB)));
+                    self.conclude(signal, outcome, started.elapsed())
+                }
+            });
+        }
+        if none {
+            let outcomes = self.run_planned(part)?;
+            let each = started.elapsed();
+            for (signal, outcome) in part.iter().zip(outcomes) {
+                results.push(self.conclude(signal, outcome, each));
+            }
         }
         Ok(())
+    }
+
+    /// Runs signals with the planned bins.
+    fn run_planned(&self, part: &[Signal<'_>]) -> Result<Vec<Outcome>, Error> {
+        match lock(&self.levels).first_mut() {
+            Some(Some(ready)) => ready.run(&self.device, &self.kernels, &self.plan, part),
+            _ => Ok(vec![Err(Status::Left(NO_COMB)); part.len()]),
+        }
     }
 
     /// Turns what the device found into an answer, with more bins or the CPU's engine where it
@@ -428,24 +581,31 @@ impl CudaPlan {
                         Status::Left(why) => why,
                         _ => "more bins are needed than the device is given",
                     };
-                    return self.on_cpu(signal, why);
+                    return self.otherwise(signal, why);
                 }
             }
         }
-        self.on_cpu(signal, "nothing came back")
+        self.otherwise(signal, "nothing came back")
     }
 
-    fn on_cpu(&self, signal: &Signal<'_>, why: &'static str) -> Result<Spectrum, Error> {
+    /// Everything that the kernels of `sparse.cuh` do not do: votes on the device, and the rest on
+    /// the CPU with samples from there.
+    fn otherwise(&self, signal: &Signal<'_>, why: &'static str) -> Result<Spectrum, Error> {
         let mut workspace = lock(&self.workspace);
-        self.plan.transform_at(signal, &mut workspace, Place::GpuSamples(why))
+        let voting = Voting::new(signal, self.plan.recipe().seed, &self.votes);
+        self.plan.transform_by(signal, &mut workspace, Place::GpuSamples(why), Some(&voting))
     }
 
     /// Enqueues one transform of the planned bins without waiting for it, for timing: what
     /// [`transform`](CudaPlan::transform) launches.
     #[doc(hidden)]
     pub fn enqueue(&self, signals: &[Signal<'_>], copy: bool) -> Result<bool, Error> {
-        let mut levels = lock(&self.levels);
-        let Some(Some(ready)) = levels.first_mut() else { return Ok(false) };
+        let (mut levels, mut quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
+        let ready = match (&mut quick, levels.first_mut()) {
+            (Some(quick), _) => &mut **quick,
+            (None, Some(Some(ready))) => ready,
+            _ => return Ok(false),
+        };
         ready.launch(&self.device, &self.kernels, signals)?;
         if copy {
             ready.fetch(&self.device, &self.plan, signals.len())?;
@@ -457,8 +617,11 @@ impl CudaPlan {
     /// lines, climbs, known, open.
     #[doc(hidden)]
     pub fn last(&self) -> Option<[u32; 7]> {
-        let levels = lock(&self.levels);
-        let ready = levels.first()?.as_ref()?;
+        let (levels, quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
+        let ready = match &quick {
+            Some(quick) => &**quick,
+            None => levels.first()?.as_ref()?,
+        };
         let h = ready.header(0)?;
         Some([h.status, h.steps, h.rounds, h.lines, h.climbs, h.known, h.open])
     }
@@ -468,8 +631,12 @@ impl CudaPlan {
     /// Clock readings at the barriers of the last transform, of kernels compiled with `PROFILE`.
     #[doc(hidden)]
     pub fn stamps(&self) -> Result<Vec<u64>, Error> {
-        let mut levels = lock(&self.levels);
-        let Some(Some(ready)) = levels.first_mut() else { return Ok(Vec::new()) };
+        let (levels, quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
+        let ready = match (&quick, levels.first()) {
+            (Some(quick), _) => &**quick,
+            (None, Some(Some(ready))) => ready,
+            _ => return Ok(Vec::new()),
+        };
         let Some(out) = &ready.out else { return Ok(Vec::new()) };
         let mut bytes = vec![0u8; out.len()];
         self.device.stream().memcpy_dtoh(out, &mut bytes).map_err(failed)?;
@@ -494,7 +661,7 @@ fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
 }
 
 impl Ready {
-    fn new(device: &Device, level: Level) -> Result<Self, Error> {
+    fn new(device: &Device, level: Level, quick: bool) -> Result<Self, Error> {
         let stream = device.stream();
         let mut tables = device.alloc_parts::<u8>(level.tables.len())?;
         stream.memcpy_htod(&level.tables, &mut tables).map_err(failed)?;
@@ -510,6 +677,7 @@ impl Ready {
             out: None,
             batch: 0,
             landing: Landing::empty(),
+            quick,
         })
     }
 
@@ -543,7 +711,53 @@ impl Ready {
         let mut args = self.level.args;
         (args.x, args.stride) = (first.pointer(), stride);
         (args.format, args.batch) = (first.format().code(), signals.len() as u32);
-        self.launch_args(device, kernels, args)
+        if self.quick {
+            self.launch_quick(device, kernels, args)
+        } else {
+            self.launch_args(device, kernels, args)
+        }
+    }
+
+    /// Enqueues the quick kernel, one cluster per signal.
+    fn launch_quick(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        mut args: Args,
+    ) -> Result<(), Error> {
+        let stream = device.stream();
+        let batch = args.batch as usize;
+        // Few signals take the widest clusters, many the narrowest.
+        let (bins, verify) = self.level.sizes();
+        let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
+        let mut fitting = kernels.quick.iter().filter(|(q, _)| fits(q));
+        let first = fitting.next();
+        let chosen = if batch > QUICK_WIDE { fitting.next().or(first) } else { first };
+        let Some((shape, function)) = chosen else {
+            return Err(Error::Device("the quick kernel is missing".into()));
+        };
+        self.reserve_out(device, args.out_stride as usize, batch)?;
+        args.out = self.level.args.out;
+        let config = LaunchConfig {
+            grid_dim: (shape.cluster * args.batch, 1, 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared,
+        };
+        let args = QuickArgs::from(&args);
+        // SAFETY: as in `launch_args`; the kernel needs no workspace.
+        unsafe { stream.launch_builder(function).arg(&args).launch(config) }.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Room for the results of so many signals.
+    fn reserve_out(&mut self, device: &Device, stride: usize, batch: usize) -> Result<(), Error> {
+        if batch > self.batch {
+            self.out = None;
+            let out = device.alloc_parts::<u8>(stride * batch)?;
+            self.level.args.out = out.device_ptr(device.stream()).0;
+            (self.out, self.batch) = (Some(out), batch);
+        }
+        Ok(())
     }
 
     /// Enqueues a launch with these arguments, whose buffers are filled in here.
@@ -565,12 +779,7 @@ impl Ready {
             self.level.args.work = work.device_ptr(stream).0;
             (self.work, self.groups) = (Some(work), groups);
         }
-        if batch > self.batch {
-            self.out = None;
-            let out = device.alloc_parts::<u8>(args.out_stride as usize * batch)?;
-            self.level.args.out = out.device_ptr(stream).0;
-            (self.out, self.batch) = (Some(out), batch);
-        }
+        self.reserve_out(device, args.out_stride as usize, batch)?;
         (args.work, args.out) = (self.level.args.work, self.level.args.out);
         let config = LaunchConfig {
             grid_dim: (blocks * groups, 1, 1),

@@ -6,7 +6,7 @@
 //! T(comb of B bins, L lines) = L·B·(line + ½ log2 B + 2) + 45k + stage two + verification,
 //! T(dense) = c·n log2 n.
 
-use super::recipe::{Estimate, First, Method, Peeling, Recipe};
+use super::recipe::{Estimate, First, Menu, Method, Peeling, Recipe};
 use crate::Error;
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
@@ -146,7 +146,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         First::Window { buckets } => buckets,
     };
     let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
-    let peeling = Peeling { first, ladder, verify, sigmas };
+    let menu = problem.one_pass.then(|| Menu::new(problem, first));
+    let peeling = Peeling { first, ladder, verify, sigmas, menu };
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
 }
 

@@ -1,6 +1,6 @@
 //! A recipe in words.
 
-use super::recipe::{First, Method, Peeling, Recipe};
+use super::recipe::{First, Menu, Method, Peeling, Recipe};
 use crate::problem::{Algorithm, Fallback, Noise};
 use std::fmt;
 
@@ -32,11 +32,17 @@ impl fmt::Display for Recipe {
                 }
                 _ => "a dense FFT if that does not help or would cost more",
             };
-            let more = match self.method {
+            let more = match &self.method {
                 Method::Vote(_) => "more buckets and no comb",
+                Method::Peel(Peeling { menu: Some(menu), .. }) if menu.attempts < 2 => {
+                    "no more than that"
+                }
                 _ => "four times the bins",
             };
             writeln!(f, "  if anything stays unexplained: {more}, then {dense}")?;
+        }
+        if let Method::Peel(Peeling { menu: Some(menu), .. }) = &self.method {
+            one_pass(f, self, menu)?;
         }
         write!(f, "cost:")?;
         for e in &self.estimates {
@@ -80,6 +86,36 @@ fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result
         "  certify: {} buckets of an independent hash must be explained; noise counts as a \
          coefficient above {:.1} standard deviations",
         p.verify, p.sigmas
+    )
+}
+
+/// What a one-pass transform keeps.
+fn one_pass(f: &mut fmt::Formatter<'_>, recipe: &Recipe, menu: &Menu) -> fmt::Result {
+    // As measured over random frequencies; docs/distributed.md has the table.
+    let (finest, chance) = match menu.finest {
+        First::Comb { bins } => (format!("a comb of {bins} bins"), 1000),
+        First::Window { buckets } => (format!("a window of {buckets} buckets"), 20),
+    };
+    let samples = menu.samples;
+    writeln!(
+        f,
+        "  one pass: {} attempt{}, {finest} with {} lines, {} windows of {} buckets with {} lines, \
+         {} buckets that certify",
+        menu.attempts,
+        if menu.attempts == 1 { "" } else { "s" },
+        menu.first.offsets.len() + usize::from(menu.spare.is_some()),
+        menu.rounds,
+        menu.buckets,
+        menu.window.offsets.len(),
+        menu.verify
+    )?;
+    writeln!(
+        f,
+        "  sketch: at most {} samples, {} bytes as complex f32 or {} as f64; a second pass for \
+         fewer than 1 in {chance} signals with random frequencies, certain if more than k stand out",
+        Share(samples, recipe.n),
+        8 * samples,
+        16 * samples
     )
 }
 

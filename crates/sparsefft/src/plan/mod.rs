@@ -2,9 +2,12 @@
 
 mod choose;
 mod explain;
+mod menu;
 mod recipe;
 
-pub use recipe::{CombRecipe, Estimate, First, FlatKind, Method, Peeling, Recipe, VoteRecipe};
+pub use recipe::{
+    CombRecipe, Estimate, First, FlatKind, Menu, Method, Peeling, Recipe, Rungs, VoteRecipe,
+};
 
 pub use choose::recommended_length;
 pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
@@ -13,6 +16,7 @@ use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
+use crate::sketch::Sketch;
 use crate::spectrum::{Peak, Place, Report, Spectrum};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
@@ -23,7 +27,7 @@ use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
 use crate::{Error, Verdict};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A transform made ready. Cheap to clone, usable from many threads at once.
@@ -37,6 +41,10 @@ pub(crate) struct Prepared {
     pub(crate) problem: Problem,
     pub(crate) recipe: Recipe,
     tables: Mutex<Tables>,
+    /// All that a one-pass plan may read, ascending; listed when first needed.
+    wanted: OnceLock<Arc<[u64]>>,
+    /// Their checksum.
+    wanted_sum: OnceLock<u32>,
     /// Workspaces waiting for the next transform.
     pool: Mutex<Vec<Workspace>>,
 }
@@ -70,6 +78,14 @@ impl Prepared {
         let fft = Arc::new(BucketFft::new(size));
         tables.ffts.push(fft.clone());
         fft
+    }
+
+    /// All that may be read, if one pass must suffice.
+    pub(crate) fn menu(&self) -> Option<&Menu> {
+        match &self.recipe.method {
+            Method::Peel(peeling) => peeling.menu.as_ref(),
+            _ => None,
+        }
     }
 
     /// The window of this shape for this many buckets.
@@ -186,6 +202,8 @@ impl Plan {
                 problem,
                 recipe,
                 tables: Mutex::default(),
+                wanted: OnceLock::new(),
+                wanted_sum: OnceLock::new(),
                 pool: Mutex::default(),
             }),
         })
@@ -194,8 +212,8 @@ impl Plan {
     /// A plan with a recipe of one's own, for tests of what the planner would not choose.
     #[cfg(test)]
     pub(crate) fn from_recipe(problem: Problem, recipe: Recipe) -> Self {
-        let (tables, pool) = Default::default();
-        Plan { inner: Arc::new(Prepared { problem, recipe, tables, pool }) }
+        let (tables, wanted, wanted_sum, pool) = Default::default();
+        Plan { inner: Arc::new(Prepared { problem, recipe, tables, wanted, wanted_sum, pool }) }
     }
 
     /// What was asked.
@@ -239,6 +257,17 @@ impl Plan {
         workspace: &mut Workspace,
         place: Place,
     ) -> Result<Spectrum, Error> {
+        self.transform_by(signal, workspace, place, None)
+    }
+
+    /// The same, with hashes kept by someone else.
+    pub(crate) fn transform_by<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        workspace: &mut Workspace,
+        place: Place,
+        keeper: Option<&dyn algorithms::vote::Keeper>,
+    ) -> Result<Spectrum, Error> {
         let started = Instant::now();
         let problem = &self.inner.problem;
         if signal.len() != problem.n {
@@ -247,8 +276,10 @@ impl Plan {
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
         let mut run = Run::new(&self.inner, seen, workspace);
+        run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let answer = algorithms::run(&mut run)?;
         let (read, stages) = (run.samples_read, run.clock.stages());
+        let place = run.place.unwrap_or(place);
         Ok(self.finish(answer, read, stages, place, started))
     }
 
@@ -356,9 +387,36 @@ impl Plan {
         signals.iter().map(|s| self.transform(s)).collect()
     }
 
+    /// An empty sketch for this plan, which must be one of [`Problem::one_pass`].
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the plan may need more than one pass.
+    pub fn sketch(&self) -> Result<Sketch, Error> {
+        Sketch::new(self)
+    }
+
+    /// All that may be read, if one pass must suffice.
+    pub(crate) fn menu(&self) -> Option<&Menu> {
+        self.inner.menu()
+    }
+
+    /// All that a one-pass plan may read, ascending.
+    pub(crate) fn wanted(&self) -> &Arc<[u64]> {
+        self.inner.wanted.get_or_init(|| self.sample_indices().collect())
+    }
+
+    /// CRC-32 of [`wanted`](Plan::wanted).
+    pub(crate) fn wanted_sum(&self) -> u32 {
+        *self.inner.wanted_sum.get_or_init(|| {
+            let mut sum = crc32fast::Hasher::new();
+            self.wanted().iter().for_each(|t| sum.update(&t.to_le_bytes()));
+            sum.finalize()
+        })
+    }
+
     /// The samples that the first pass reads, in reading order, so that an instrument can record
     /// only these. Later passes (retries, the noise ladder where the noise is unknown) may read
-    /// more.
+    /// more. With [`Problem::one_pass`] these are all that may be read, ascending.
     pub fn sample_indices(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         algorithms::sample_indices(&self.inner)
     }

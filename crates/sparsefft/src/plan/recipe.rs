@@ -100,6 +100,48 @@ pub struct Peeling {
     pub verify: usize,
     /// Standard deviations that noise must exceed to count as a coefficient.
     pub sigmas: f64,
+    /// All that may be read, where one pass over the samples must suffice.
+    pub menu: Option<Menu>,
+}
+
+/// All that a one-pass transform may read, whatever the samples are.
+///
+/// The comb of an attempt holds that of the attempt before, and a window holds every shorter one
+/// with the same permutation, so the largest of each kind are listed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Menu {
+    /// Attempts: the first hash, and where n has a finer comb, that one.
+    pub attempts: u32,
+    /// The largest hash of all frequencies.
+    pub finest: First,
+    /// Its lines.
+    pub first: Rungs,
+    /// One more line of a comb, for bins with more members than lanes.
+    pub spare: Option<u64>,
+    /// Window hashes for frequencies that share a bin.
+    pub rounds: usize,
+    /// Buckets of each, at most.
+    pub buckets: usize,
+    /// Their lines.
+    pub window: Rungs,
+    /// Buckets of the hash that certifies, at most.
+    pub verify: usize,
+    /// Samples, at most: some are listed twice.
+    pub samples: u64,
+}
+
+/// A ladder that serves every bin of at least some signal-to-noise ratio.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rungs {
+    /// The offsets of its lines; 0 comes first.
+    pub offsets: Vec<u64>,
+    /// Least ratio of a lane that it is made for.
+    pub gamma: f64,
+    /// Standard deviations that every rung leaves at that ratio.
+    pub margin: f64,
+    /// Distance of the frequencies that it tells apart.
+    pub unit: u64,
 }
 
 /// The hash that all coefficients go through.

@@ -146,15 +146,20 @@ pub(crate) fn fold(
 
 /// The error for sums that are not finite: the first bad sample of a progression, or overflow.
 pub(crate) fn blame(signal: &dyn Samples, start: u64, step: u64, count: u64) -> Error {
+    // Many at a time: a read may be a trip to another device.
+    const CHUNK: usize = 4096;
     let n = signal.len();
-    let mut value = [Complex::ZERO];
-    for j in 0..count {
-        let index = progression(start, step, j, n);
-        match signal.read(&[index], &mut value) {
-            Ok(()) if value[0].re.is_finite() && value[0].im.is_finite() => {}
-            Ok(()) => return non_finite(index, value[0]),
-            Err(e) => return e,
+    let mut values = [Complex::ZERO; CHUNK];
+    let mut first = 0;
+    while first < count {
+        let chunk = &mut values[..CHUNK.min((count - first) as usize)];
+        if let Err(e) = signal.read_progression(progression(start, step, first, n), step, chunk) {
+            return e;
         }
+        if let Some(j) = chunk.iter().position(|v| !(v.re.is_finite() && v.im.is_finite())) {
+            return non_finite(progression(start, step, first + j as u64, n), chunk[j]);
+        }
+        first += chunk.len() as u64;
     }
     // Sums of squares of sums of samples must stay finite, a few of them together.
     let n = n as f64;

@@ -190,6 +190,12 @@ impl Flat {
         Flat { buckets, taps, half, energy, table }
     }
 
+    /// Ĝ and (step · slope) at multiples of the step, for kernels of one's own.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn nodes(&self) -> &[[f64; 2]] {
+        &self.table
+    }
+
     /// Ĝ at a distance of u buckets; zero beyond the transition, where it is below the leakage.
     #[inline]
     pub(crate) fn response(&self, u: f64) -> f64 {

@@ -69,7 +69,8 @@ impl Engine<'_, '_> {
         let mut short = false;
         let tolerable = residual <= problem.tolerance * problem.tolerance;
         if reason.is_none() && !tolerable {
-            match problem.k() {
+            // Of one pass, k is an upper bound.
+            match problem.k().filter(|_| !problem.one_pass) {
                 Some(k) if (self.known.len() as u64) < k => {
                     short = !self.known.is_empty();
                     reason = Some(format!(
@@ -193,6 +194,7 @@ impl Engine<'_, '_> {
         let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
         let quiet = ((60.0 * self.noise / weakest) as u64).min(self.most_buckets());
         let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
+        let buckets = self.run.plan.menu().map_or(buckets, |menu| buckets.min(menu.verify));
         let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
         let beta = if self.noisy {
             window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())

@@ -14,6 +14,7 @@ use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
 use crate::{Complex, Error};
+use std::sync::Arc;
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
 /// also covers signals that were themselves made by one.
@@ -198,7 +199,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(true);
         }
         let gamma = (weakest / lanes / floor - 1.0).max(LEAST_GAMMA);
-        let Some(ladder) = self.run.plan.ladder(gamma, unit) else {
+        let Some(ladder) = self.rungs(hash, gamma, unit) else {
             return Ok(false);
         };
         let Stored { gamma, offsets, margin } = &*ladder;
@@ -211,6 +212,23 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         Ok(true)
+    }
+
+    /// The lines that bins of this ratio need: from the menu, where there is one and the first line
+    /// is not enough.
+    fn rungs(&self, hash: &Hash, gamma: f64, unit: u64) -> Option<Arc<Stored>> {
+        let made = self.run.plan.ladder(gamma, unit);
+        let Some(menu) = self.run.plan.menu() else { return made };
+        if made.as_ref().is_some_and(|ladder| ladder.offsets == [0]) {
+            return made;
+        }
+        let first =
+            matches!(hash.kind, Kind::Comb) || self.comb.is_none() && self.windows.is_empty();
+        let rungs = if first { &menu.first } else { &menu.window };
+        rungs.serves(gamma, unit).then(|| {
+            let (offsets, margin) = (rungs.offsets.clone(), rungs.margin);
+            Arc::new(Stored { gamma: rungs.gamma, offsets, margin })
+        })
     }
 
     /// A comb of all frequencies, then windows for what it leaves.
@@ -319,8 +337,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         } else {
             return Ok(None);
         };
+        // Of one pass, k is an upper bound.
+        let least = if self.run.plan.problem.one_pass { 1 } else { k };
         Ok(match outcome {
-            Outcome::Certified(answer) if answer.peaks.len() as u64 >= k => Some(answer),
+            Outcome::Certified(answer) if answer.peaks.len() as u64 >= least => Some(answer),
             _ => None,
         })
     }

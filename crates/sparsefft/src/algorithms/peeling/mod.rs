@@ -33,6 +33,10 @@ const MAX_TRIES: u32 = 12;
 /// How many times the planned bins may become where no dense FFT is allowed.
 const MOST_GROWTH: u64 = 1024;
 
+/// What is said where the samples of one pass do not settle the answer.
+const SECOND_PASS: &str = "; the samples that one pass keeps do not settle it: a second pass is \
+                           needed, with another seed or a larger k";
+
 /// How an attempt ended.
 enum Outcome {
     /// Everything is explained.
@@ -69,7 +73,9 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
     let mut first_read = 0;
     let wide = (8 * problem.k().unwrap_or(64)).max(256).next_power_of_two() as usize;
     loop {
-        let mut engine = Engine::new(run, sigmas, tries + 1);
+        // The attempts of a menu share their window hashes.
+        let attempt = if recipe.menu.is_some() { 1 } else { tries + 1 };
+        let mut engine = Engine::new(run, sigmas, attempt);
         let outcome = match first {
             First::Comb { bins } => engine.comb_attempt(bins, previous.take(), &recipe.ladder)?,
             First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
@@ -122,12 +128,19 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         let patient = bins as u64 <= MOST_GROWTH * planned
             && run.samples_read < (64 * first_read).max(1 << 20);
         let bounded = run.plan.problem.fallback.allows(n) || patient;
-        let affordable = bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64;
+        let affordable = match &recipe.menu {
+            Some(menu) => tries < menu.attempts && next == menu.finest,
+            None => bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64,
+        };
         if !affordable || tries >= MAX_TRIES {
             if let Some(comb) = comb {
                 comb.recycle(run);
             }
-            return give_up(run, best, attempts);
+            let mut answer = give_up(run, best, attempts)?;
+            if let (Some(_), Some(reason)) = (&recipe.menu, &mut answer.certificate.reason) {
+                *reason += SECOND_PASS;
+            }
+            return Ok(answer);
         }
         previous = match (comb, next) {
             (Some(comb), First::Comb { .. }) => Some(comb),

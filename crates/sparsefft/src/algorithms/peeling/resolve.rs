@@ -101,7 +101,8 @@ impl Engine<'_, '_> {
             self.known.link(self.comb.as_ref().map(|c| c.buckets));
         }
         let mut stalled = 0u32;
-        for round in 0..MAX_ROUNDS {
+        let menu = self.run.plan.menu();
+        for round in 0..menu.map_or(MAX_ROUNDS, |menu| menu.rounds) {
             let mut open = self.open_bins();
             if open > 0 && !self.windows.is_empty() {
                 // What is left may be the error of values that share their bins.
@@ -130,6 +131,7 @@ impl Engine<'_, '_> {
             let roomy = self.known.len() as u64 / 16;
             let buckets =
                 wanted.max(quiet).max(roomy).clamp(32, 1 << 26).next_power_of_two() as usize;
+            let buckets = menu.map_or(buckets, |menu| buckets.min(menu.buckets));
             let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
             let beta = if self.noisy {
                 window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())
@@ -188,7 +190,9 @@ impl Engine<'_, '_> {
     /// the frequencies have a structure that other combs may share.
     fn coprime_comb(&mut self, wanted: u64) -> Option<Hash> {
         let comb = self.comb.as_ref()?;
-        if self.noisy || 2 * self.open_bins() > self.known.len() {
+        // A menu holds windows, which serve every n and every noise.
+        let planned = self.run.plan.menu().is_some();
+        if planned || self.noisy || 2 * self.open_bins() > self.known.len() {
             return None;
         }
         let mut used = comb.buckets as u64;
@@ -635,7 +639,8 @@ impl Engine<'_, '_> {
     pub(super) fn widen(&mut self) -> Result<(), Error> {
         let Some(mut comb) = self.comb.take() else { return Ok(()) };
         let next = comb.offsets.iter().max().map_or(0, |d| d + 4);
-        let measured = match comb.offsets.len() < MAX_LINES {
+        let planned = self.run.plan.menu().is_none_or(|menu| menu.spare == Some(next));
+        let measured = match comb.offsets.len() < MAX_LINES && planned {
             true => comb.measure(self.run, next),
             false => Ok(()),
         };

@@ -157,10 +157,15 @@ template <int M, class V> struct Turn<0, M, V> {
     static __device__ __forceinline__ void powers(V*, const V*) {}
 };
 
+// Who waits for whom between steps: a block, or a warp that holds whole transforms.
+struct BlockSync {
+    static __device__ __forceinline__ void sync() { __syncthreads(); }
+};
+
 // The steps from S = 2^LOGS on. `place(e)` is the place of point e of this thread's column in
 // shared memory, `roots` are the R-th roots of unity. `hand_over()` runs between the last write
 // and the last read: it may change which column and which y this thread works on.
-template <int LOGR, int LOGP, int LOGS> struct Steps {
+template <int LOGR, int LOGP, int LOGS, class Sync = BlockSync> struct Steps {
     static const int LEFT = LOGR - LOGS;
     static const int LOGRADIX = LEFT < LOGP ? LEFT : LOGP;
     static const int M = 1 << (LOGP - LOGRADIX);
@@ -182,7 +187,7 @@ template <int LOGR, int LOGP, int LOGS> struct Steps {
                 for (int b = 0; b < LOGRADIX; b++) w[b] = roots[turn << b];
                 Turn<LOGRADIX, M, V>::powers(v + m, w);
             }
-            if (LOGS > 0) __syncthreads();
+            if (LOGS > 0) Sync::sync();
 #pragma unroll
             for (int m = 0; m < M; m++) {
                 int c = y + m * T;
@@ -192,11 +197,11 @@ template <int LOGR, int LOGP, int LOGS> struct Steps {
                     shared[place(base + (k << LOGS))] = v[m + k * M];
                 }
             }
-            __syncthreads();
+            Sync::sync();
             if (LEFT - LOGRADIX <= LOGP) hand_over();
 #pragma unroll
             for (int q = 0; q < (1 << LOGP); q++) v[q] = shared[place(q * T + y)];
-            Steps<LOGR, LOGP, LOGS + LOGRADIX>::run(v, shared, roots, y, place, hand_over);
+            Steps<LOGR, LOGP, LOGS + LOGRADIX, Sync>::run(v, shared, roots, y, place, hand_over);
         }
     }
 };
