@@ -2,8 +2,10 @@
 //! periodogram with Newton steps, on the same signals; time and error.
 //!
 //! ```text
-//! cargo run --release --example tones_bench -- [LOG2_N] [TRIALS]
+//! cargo run --release --example tones_bench -- [LOG2_N] [TRIALS] [FOLDER]
 //! ```
+//! With a folder the first signal of every k is written there (complex128 samples and true
+//! frequencies), for `benches/tones_numpy.py`.
 //! Warm times on one core: the best of several, median over the trials. Errors are root mean
 //! squares in bins; the weakest tone has 20 dB, the others up to 20 dB more. The dense methods are
 //! told k and read all samples; ours is told nothing, or only that the weakest tone has 20 dB.
@@ -127,6 +129,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let log: u32 = args.next().and_then(|a| a.parse().ok()).unwrap_or(22);
     let trials: u64 = args.next().and_then(|a| a.parse().ok()).unwrap_or(5);
+    let folder = args.next();
     let n = 1u64 << log;
     let fft = FftPlanner::new().plan_fft_forward(n as usize);
     let mut work = vec![C64::ZERO; n as usize];
@@ -144,6 +147,9 @@ fn main() {
         for seed in 0..trials {
             let free = Free::random(n, k, Some(20.0), 12.0, 9000 + seed);
             let x = synthesise(&free);
+            if let Some(folder) = folder.as_ref().filter(|_| seed == 0) {
+                write(folder, k, &free, &x).expect("the folder can be written to");
+            }
             let bins =
                 |found: &Tones| -> Vec<f64> { found.tones().iter().map(|t| t.bin(n)).collect() };
             let told = Plan::new(Problem::new(n).noise(Noise::Snr(20.0))).expect("a valid problem");
@@ -202,6 +208,15 @@ fn main() {
             m[11]
         );
     }
+}
+
+/// Writes a signal for other programs.
+fn write(folder: &str, k: usize, free: &Free, x: &[C64]) -> std::io::Result<()> {
+    let bytes: Vec<u8> =
+        x.iter().flat_map(|v| [v.re.to_le_bytes(), v.im.to_le_bytes()]).flatten().collect();
+    std::fs::write(format!("{folder}/tones-{k}.c128"), bytes)?;
+    let truth: String = free.tones.iter().map(|t| format!("{:.17e}\n", t.nu)).collect();
+    std::fs::write(format!("{folder}/tones-{k}.txt"), truth)
 }
 
 /// All samples, by rotating phasors: much faster than one by one.

@@ -11,7 +11,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Recorder, Recording};
+use common::Lines;
 use sparsefft::{Complex, Error, Noise, Plan, Problem, Tones};
 use std::f64::consts::TAU;
 use std::process::ExitCode;
@@ -22,12 +22,9 @@ use testkit::free::{Free, FreeTone};
 /// the best of four warm times in microseconds. `store` has n places, of which only those that are
 /// read are ever touched.
 fn timed(plan: &Plan, signal: &Free, store: &mut [Complex<f64>]) -> Result<(Tones, f64), Error> {
-    let recorder = Recorder::new(Recording(signal));
-    let found = plan.tones(&recorder)?;
-    let indices = recorder.indices();
-    for &t in &indices {
-        store[t as usize] = signal.at(t);
-    }
+    let lines = Lines::new(signal);
+    let found = plan.tones(&lines)?;
+    lines.store(store);
     let mut best = f64::INFINITY;
     for _ in 0..4 {
         let started = Instant::now();
@@ -37,8 +34,8 @@ fn timed(plan: &Plan, signal: &Free, store: &mut [Complex<f64>]) -> Result<(Tone
         }
         best = best.min(started.elapsed().as_secs_f64() * 1e6);
     }
-    for &t in &indices {
-        store[t as usize] = Complex::ZERO;
+    for t in lines.starts() {
+        store[t as usize..t as usize + 4].fill(Complex::ZERO);
     }
     Ok((found, best))
 }
@@ -89,7 +86,7 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
         used[i] = true;
         row.f_square += error * error;
         row.f_max = row.f_max.max(error.abs());
-        let read = (4 * found.report().bins * found.report().lines) as f64;
+        let read = found.report().samples_read as f64;
         let snr = a.norm_sqr() / (signal.sigma * signal.sigma);
         if signal.sigma > 0.0 {
             if (error / tone.bin_std(signal.n)).abs() > 5.0 {

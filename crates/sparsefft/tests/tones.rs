@@ -4,7 +4,7 @@
 mod common;
 
 use common::Recording;
-use sparsefft::{Complex, Noise, Plan, Problem, Tone, Tones, Verdict};
+use sparsefft::{Band, Complex, Noise, Plan, Problem, Tone, Tones, Verdict};
 use std::f64::consts::TAU;
 use testkit::free::{Free, FreeBand, FreeTone};
 use testkit::rng::Rng;
@@ -124,7 +124,7 @@ fn close_pairs_are_never_certified_as_one() {
                     assert!(!found.clusters().is_empty(), "{d} bins, {snr} dB, {seed}: no cluster");
                 }
             }
-            if d >= 3.5 {
+            if d >= 3.0 {
                 assert_eq!(separated, 6, "{d} bins, {snr} dB");
             }
         }
@@ -210,6 +210,52 @@ fn a_band_is_no_crowd_of_tones() {
         let band = found.bands()[0];
         assert!(apart(n, band.low, low) < 12.0 && apart(n, band.high, high) < 12.0, "{band:?}");
         assert!((0.2..5.0).contains(&band.power), "{band:?}");
+    }
+}
+
+#[test]
+fn wide_bands_and_coloured_noise_make_no_certified_tones() {
+    let n = 1u64 << 16;
+    let judge = |free: &Free, what: String| {
+        // Made once, since such signals are read several times.
+        let found = Plan::new(Problem::new(n)).unwrap().tones(&free.samples()).unwrap();
+        let sure = found.certificate().is_certified();
+        assert!(!sure || right(free, &found), "{what}: wrong and certified {:?}", found.tones());
+        if !sure {
+            assert!(found.certificate().reason.is_some(), "{what}");
+        }
+    };
+    // A little colour, a low pass of a quarter of the rate, a high pass, and 1/f.
+    let mild = vec![1.0, 0.2];
+    let low = vec![1.0; 4];
+    let high: Vec<f64> = (0..16).map(|i| (-0.7f64).powi(i)).collect();
+    let mut flicker = vec![1.0];
+    for m in 1..64 {
+        flicker.push(flicker[m - 1] * (m as f64 - 0.5) / m as f64);
+    }
+    for (name, taps) in [("mild", mild), ("low", low), ("high", high), ("1/f", flicker)] {
+        for k in [0usize, 3] {
+            for seed in 0..2 {
+                let free = match k {
+                    0 => Free::new(n, &[], 1.0, seed),
+                    _ => Free::random(n, k, Some(20.0), 12.0, 900 + seed),
+                };
+                judge(&free.coloured(taps.iter().copied()), format!("{name}, k {k}, seed {seed}"));
+            }
+        }
+    }
+    for width in [300.0, 3000.0] {
+        for power in [1.0, 0.01] {
+            for k in [0usize, 4] {
+                let mut free = match k {
+                    0 => Free::new(n, &[], 0.1, 5),
+                    _ => Free::random(n, k, Some(20.0), 12.0, 905),
+                };
+                let high = 0.123 + width / n as f64;
+                free.bands.push(FreeBand::new(n, 0.123, high, power, &mut Rng::new(3)));
+                judge(&free, format!("{width} bins of power {power}, k {k}"));
+            }
+        }
     }
 }
 
@@ -319,11 +365,7 @@ fn a_receiver_with_all_its_defects() {
             .iter()
             .any(|f| apart(n, f.nu, t.frequency) < 0.5 || apart(n, -f.nu, t.frequency) < 0.5);
         let offset = apart(n, t.frequency, 0.0) < 0.5;
-        // The image of the carrier's band lies far below it; what is seen of it may pass for a weak
-        // tone, but then nothing is certified.
-        let in_image = (-0.0603..-0.06).contains(&t.frequency) && t.magnitude() < 0.3;
-        let doubtful = in_image && !found.certificate().is_certified();
-        assert!(known || offset || doubtful, "{t:?} {}", found.certificate());
+        assert!(known || offset, "{t:?} {}", found.certificate());
     }
 }
 
@@ -333,20 +375,56 @@ fn phase_noise_is_not_certified_as_tones() {
     let mut free = Free::random(n, 3, Some(30.0), 4000.0, 8);
     free.wander = 0.3;
     let found = find(&free);
-    assert!(!found.certificate().is_certified(), "{}", found.certificate());
+    // Carriers whose phase wanders are no tones. Where the answer is certified, they are bands.
+    if found.certificate().is_certified() {
+        assert!(found.tones().is_empty(), "{:?}", found.tones());
+        assert_eq!(found.bands().len(), 3, "{:?}", found.bands());
+        for t in &free.tones {
+            let here = |b: &Band| (b.low..b.high).contains(&t.nu);
+            assert!(found.bands().iter().any(here), "{t:?} {:?}", found.bands());
+        }
+    }
+}
+
+/// A sweep from one frequency to another over the record.
+fn sweep(n: u64, from: f64, to: f64, sigma: f64) -> Free {
+    Free {
+        tones: vec![FreeTone { nu: from, a: Complex::ONE, drift: (to - from) / n as f64 }],
+        ..Free::new(n, &[], sigma, 0)
+    }
 }
 
 #[test]
-fn a_sweep_over_all_frequencies_has_no_tones() {
-    let n = 1u64 << 16;
-    let free = Free {
-        tones: vec![FreeTone { nu: -0.5, a: Complex::new(1.0, 0.0), drift: 1.0 / n as f64 }],
-        ..Free::new(n, &[], 0.0, 0)
-    };
-    // To the bins a sweep is noise of its own power; no tone may be claimed.
+fn a_sweep_is_uncertified_and_says_why() {
+    for n in [1u64 << 16, 1 << 20, 1 << 22] {
+        let mut signals = [
+            sweep(n, -0.5, 0.5, 0.0),
+            sweep(n, -0.2, 0.3, 0.0),
+            sweep(n, -0.5, 0.5, 0.7),
+            sweep(n, 0.0, 0.5, 0.0),
+        ];
+        signals[3].real = true;
+        for (i, free) in signals.iter().enumerate() {
+            let found = find(free);
+            let what = format!("n {n}, sweep {i}: {}", found.certificate());
+            assert!(found.tones().is_empty(), "{what}");
+            assert_eq!(found.certificate().verdict, Verdict::Uncertified, "{what}");
+            let reason = found.certificate().reason.clone().unwrap_or_default();
+            assert!(reason.contains("sweep") || reason.contains("broadband"), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_crowd_is_not_taken_for_noise() {
+    let n = 1u64 << 22;
+    // 200 tones fill all of the 64 bins that 20 dB ask for.
+    let free = Free::random(n, 200, Some(20.0), 12.0, 77_000_240);
+    let found = tones_of(&free, Problem::new(n).noise(Noise::Snr(20.0)));
+    assert!(right(&free, &found) && found.certificate().is_certified(), "{}", found.certificate());
+    let free = Free::random(n, 2000, Some(20.0), 12.0, 1);
     let found = find(&free);
-    assert!(found.tones().is_empty(), "{:?}", found.tones());
-    assert!(found.certificate().residual_energy > 0.99);
+    assert!(right(&free, &found) || !found.certificate().is_certified(), "{}", found.certificate());
 }
 
 #[test]

@@ -150,6 +150,8 @@ pub struct Workspace {
     spare: Vec<Vec<Line>>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
+    /// Energies of tone combs.
+    pub(crate) comb_energies: Vec<Vec<f64>>,
     /// For decoding.
     pub(crate) singles: Vec<Singles>,
     /// Lists of bins.
@@ -167,6 +169,16 @@ impl Workspace {
         };
         buffer.resize(len, Line::ZERO);
         buffer
+    }
+
+    /// A buffer of at least this length with any content: nothing is cleared in one that was used
+    /// before.
+    pub(crate) fn take_at_least(&mut self, len: usize) -> Vec<Line> {
+        let fits = (0..self.spare.len()).filter(|&i| self.spare[i].len() >= len);
+        match fits.min_by_key(|&i| self.spare[i].len()) {
+            Some(i) => self.spare.swap_remove(i),
+            None => self.take(len),
+        }
     }
 
     /// Takes a buffer back.

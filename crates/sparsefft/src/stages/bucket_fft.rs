@@ -105,7 +105,10 @@ impl BucketFft {
             #[cfg(target_arch = "x86_64")]
             Steps::Columns(_) => self.size,
             Steps::Short(_) => self.size,
-            Steps::Long { columns, rows, .. } => self.size + 3 * columns.size.max(rows.size),
+            Steps::Long { columns, rows, .. } => {
+                let inner = columns.scratch_len().max(rows.scratch_len());
+                self.size + 2 * columns.size.max(rows.size) + inner
+            }
         }
     }
 
@@ -148,14 +151,14 @@ impl BucketFft {
                     for (a, line) in a.iter_mut().zip(input[j2..].iter().step_by(n2)) {
                         *a = *line;
                     }
-                    columns.process(&a[..n1], to, &mut c[..n1]);
+                    columns.process(&a[..n1], to, c);
                     twist(to, &twiddles[j2 * n1..][..n1]);
                 }
                 for b1 in 0..n1 {
                     for (a, line) in a.iter_mut().zip(scratch[b1..].iter().step_by(n1)) {
                         *a = *line;
                     }
-                    rows.process(&a[..n2], &mut b[..n2], &mut c[..n2]);
+                    rows.process(&a[..n2], &mut b[..n2], c);
                     for (to, line) in out[b1..].iter_mut().step_by(n1).zip(b.iter()) {
                         *to = *line;
                     }
@@ -625,6 +628,23 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn steps_within_steps_have_room() {
+        // 3·2^21: both steps are long transforms themselves. One line at j gives phases everywhere.
+        let size = 3 << 21;
+        let fft = BucketFft::stockham(size);
+        let mut x = vec![Line::ZERO; size];
+        x[12_345].set_lane(1, Complex::new(1.0, 0.0));
+        let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; fft.scratch_len()]);
+        fft.process(&x, &mut out, &mut scratch);
+        let unity = Unity::new(size as u64);
+        for b in (0..size).step_by(9_999) {
+            let wanted = unity.power(12_345, b as u64).conj();
+            assert!((out[b].lane(1) - wanted).norm() < 1e-12, "bin {b}");
+            assert_eq!(out[b].lane(0), Complex::ZERO);
         }
     }
 

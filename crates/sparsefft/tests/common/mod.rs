@@ -2,7 +2,7 @@
 #![allow(dead_code)] // every test binary uses its own part
 
 use sparsefft::{
-    Complex, Error, Fallback, Method, Noise, Plan, Problem, Samples, Spectrum, Verdict,
+    Complex, Error, Fallback, Line, Method, Noise, Plan, Problem, Samples, Spectrum, Verdict,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,6 +93,65 @@ impl Samples for Recording<'_> {
             *o = self.0.at(t);
         }
         Ok(())
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        let mut fours = vec![Complex::ZERO; 4 * out.len()];
+        self.0.fours(start, step, &mut fours);
+        for (line, four) in out.iter_mut().zip(fours.chunks_exact(4)) {
+            for (tau, v) in four.iter().enumerate() {
+                line.set_lane(tau, *v);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recording that notes which lines are read, so that they can be stored: (start, step, count).
+pub struct Lines<'a> {
+    free: &'a Free,
+    walks: Mutex<Vec<(u64, u64, usize)>>,
+}
+
+impl<'a> Lines<'a> {
+    /// Notes the lines read of this recording.
+    pub fn new(free: &'a Free) -> Self {
+        Lines { free, walks: Mutex::default() }
+    }
+
+    /// Every line read, by its first sample, with repetition.
+    pub fn starts(&self) -> Vec<u64> {
+        let walks = self.walks.lock().unwrap();
+        let walk = |&(start, step, count): &(u64, u64, usize)| {
+            (0..count as u64).map(move |j| start + j * step)
+        };
+        walks.iter().flat_map(walk).collect()
+    }
+
+    /// Writes all samples read to their places.
+    pub fn store(&self, out: &mut [C64]) {
+        for &(start, step, count) in self.walks.lock().unwrap().iter() {
+            let mut fours = vec![Complex::ZERO; 4 * count];
+            self.free.fours(start, step, &mut fours);
+            for (j, four) in (0u64..).zip(fours.chunks_exact(4)) {
+                out[(start + j * step) as usize..][..4].copy_from_slice(four);
+            }
+        }
+    }
+}
+
+impl Samples for Lines<'_> {
+    fn len(&self) -> u64 {
+        self.free.n
+    }
+    fn is_real(&self) -> bool {
+        self.free.real
+    }
+    fn read(&self, indices: &[u64], out: &mut [C64]) -> Result<(), Error> {
+        Recording(self.free).read(indices, out)
+    }
+    fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
+        self.walks.lock().unwrap().push((start, step, out.len()));
+        Recording(self.free).read_lines(start, step, out)
     }
 }
 

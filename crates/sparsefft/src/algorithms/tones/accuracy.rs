@@ -11,7 +11,7 @@
 
 use super::comb::{Comb, Geometry, Tone};
 use super::linear;
-use super::refine::{Floor, groups, moved, normal_equations};
+use super::refine::{Floor, Normal, groups, moved, normal_equations};
 use super::window::{BETAS, leak};
 use crate::algorithms::Run;
 use crate::stages::number::Rng;
@@ -131,13 +131,14 @@ impl Equations {
         self.time += 4.0 * lines * comb.mean_time();
         for (i, group) in self.groups.iter().enumerate() {
             let members: Vec<Tone> = group.iter().map(|&i| tones[i]).collect();
-            let Some((gram, right)) = normal_equations(comb, &members, true, HALF) else {
+            let mut normal = Normal::EMPTY;
+            if !normal_equations(comb, &members, true, HALF, &mut normal) {
                 self.complete = false;
                 return;
-            };
+            }
             let weight = 4.0 * lines;
-            self.gram[i].iter_mut().zip(gram).for_each(|(s, v)| *s += weight * v);
-            self.right[i].iter_mut().zip(right).for_each(|(s, v)| *s += weight * v);
+            self.gram[i].iter_mut().zip(normal.gram()).for_each(|(s, v)| *s += weight * *v);
+            self.right[i].iter_mut().zip(normal.right()).for_each(|(s, v)| *s += weight * *v);
         }
     }
 

@@ -9,12 +9,17 @@
 //! (d) No tone bends: what is left of its bins does not follow the second derivative of the
 //!     response, as a drift or a second tone nearer than the resolution would.
 //! (e) No two tones are nearer than [`RESOLVED`] bins.
+//! (f) What is left has no order of its own: the samples of a line do not follow each other as
+//!     those of a sweep do. In the bins a sweep over all frequencies is noise; within a line of
+//!     four samples it is one tone, whose frequency is another in every line.
 
-use super::comb::{Comb, Tone};
+use super::comb::{Comb, Tone, turn};
 use super::locate::LEAK;
 use super::refine::Floor;
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::samples::Line;
 use crate::stages::certify::threshold;
 
 /// Tones nearer than this many bins are a cluster.
@@ -107,5 +112,117 @@ pub(crate) fn confirm(comb: &Comb, tone: &Tone, floor: &Floor) -> Standing {
         Standing::Weak
     } else {
         Standing::Confirmed
+    }
+}
+
+/// Lines that [`ordered`] looks at.
+const LOOKED_AT: usize = 512;
+/// Standard deviations beyond which the lines have an order.
+const ORDERED: f64 = 6.0;
+
+/// Whether neighbouring samples follow each other once the tones are subtracted, in the lines as
+/// they were read. For noise, white or coloured, with r_m = E x\[t+m\] conj x\[t\],
+///
+/// E x0 conj(x1) conj(x2) x3 = |r_1|² + |r_2|²  (real noise: + r_1 r_3);
+///
+/// whatever has one frequency within a line adds its power squared. `lines` is overwritten.
+pub(crate) fn ordered(comb: &Comb, tones: &[Tone], real: bool, lines: &mut Vec<Line>) -> bool {
+    let g = &comb.geometry;
+    lines.clear();
+    // Lines over the whole record; several offsets where one has too few.
+    let step = comb.bins().div_ceil(LOOKED_AT);
+    for (j, &d) in comb.offsets.iter().enumerate() {
+        let from = lines.len();
+        if from >= LOOKED_AT {
+            break;
+        }
+        lines.extend(comb.raw_lines(j).iter().step_by(step));
+        let start = (g.base + d) as f64 - 0.5 * g.n as f64;
+        for tone in tones {
+            let stride = (step as u64 * g.stride) as f64;
+            subtract(&mut lines[from..], tone, start, stride);
+        }
+    }
+    let count = lines.len() as f64;
+    let [mut r1, mut r2, mut r3] = [Complex::<f64>::ZERO; 3];
+    let (mut sum, mut square, mut power) = (0.0, 0.0, 0.0);
+    for line in lines.iter() {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|tau| line.lane(tau));
+        r1 += b * a.conj() + c * b.conj() + d * c.conj();
+        r2 += c * a.conj() + d * b.conj();
+        r3 += d * a.conj();
+        power += a.norm_sqr() + b.norm_sqr() + c.norm_sqr() + d.norm_sqr();
+        let k = (a * b.conj() * c.conj() * d).re;
+        sum += k;
+        square += k * k;
+    }
+    let (r1, r2, r3) = (r1 / (3.0 * count), r2 / (2.0 * count), r3 / count);
+    let power = power / (4.0 * count);
+    let mean = sum / count;
+    let chance = r1.norm_sqr() + r2.norm_sqr() + if real { (r1 * r3).re } else { 0.0 };
+    let excess = mean - chance;
+    let error = ((square / count - mean * mean).max(0.0) / count).sqrt();
+    excess > ORDERED * error && excess > 0.1 * power * power
+}
+
+/// Subtracts a tone from lines that begin at `start`, counted from the middle of the record, and
+/// follow each other every `stride` samples.
+fn subtract(lines: &mut [Line], tone: &Tone, start: f64, stride: f64) {
+    // Fresh phases every few lines keep rounding small.
+    const BLOCK: usize = 32;
+    for (i, block) in lines.chunks_mut(BLOCK).enumerate() {
+        let t = start + (i * BLOCK) as f64 * stride;
+        if tone.drift != 0.0 {
+            for (r, line) in block.iter_mut().enumerate() {
+                for tau in 0..4 {
+                    let t = t + r as f64 * stride + tau as f64;
+                    let v = tone.amplitude * turn(tone.nu * t + 0.5 * tone.drift * t * t);
+                    line.set_lane(tau, line.lane(tau) - v);
+                }
+            }
+            continue;
+        }
+        let mut model = Line::ZERO;
+        for tau in 0..4 {
+            model.set_lane(tau, tone.amplitude * turn(tone.nu * (t + tau as f64)));
+        }
+        rotate_away(block, &model, turn(tone.nu * stride));
+    }
+}
+
+dispatch! {
+    /// Subtracts a line from each of these, turned by z from one to the next.
+    fn rotate_away(lines: &mut [Line], model: &Line, z: Complex<f64>) = rotate_away_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn rotate_away_body<const FMA: bool>(lines: &mut [Line], model: &Line, z: Complex<f64>) {
+    let (mut re, mut im) = (F4::<FMA>(model.re), F4::<FMA>(model.im));
+    let (c, s) = (F4::splat(z.re), F4::splat(z.im));
+    for line in lines {
+        line.re = (F4(line.re) - re).0;
+        line.im = (F4(line.im) - im).0;
+        (re, im) = (im.negate_mul_add(s, re * c), re.mul_add(s, im * c));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtracting_leaves_nothing_of_a_tone() {
+        let tone = Tone { nu: 0.123_456, amplitude: Complex::new(0.3, -1.0), drift: 0.0 };
+        let (start, stride) = (-5000.0, 77.0);
+        let mut lines = vec![Line::ZERO; 100];
+        for (r, line) in lines.iter_mut().enumerate() {
+            for tau in 0..4 {
+                let t = start + r as f64 * stride + tau as f64;
+                line.set_lane(tau, tone.amplitude * turn(tone.nu * t));
+            }
+        }
+        subtract(&mut lines, &tone, start, stride);
+        let left = |line: &Line| (0..4).map(|tau| line.lane(tau).norm()).fold(0.0, f64::max);
+        assert!(lines.iter().map(left).fold(0.0, f64::max) < 1e-12);
     }
 }

@@ -8,16 +8,16 @@
 //! independent hashes. The span sB is nearly n, so that tones d bins apart are d bins apart in
 //! every comb. Phases are counted from T: amplitudes and frequencies are then nearly uncorrelated.
 
-use super::window::{Foot, Window};
+use super::window::{MAX_FOOT, Window};
 use crate::algorithms::Run;
 use crate::cpu::dispatch;
-use crate::cpu::math::cis_turns;
+use crate::cpu::math::{cis_turns, cis_turns4};
 use crate::cpu::wide::F4;
 use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{Lanes, MAX_LINES, line_energy};
+use crate::stages::locate::{Lanes, MAX_LINES};
 use crate::stages::number::Rng;
 use crate::{Complex, Error};
 use std::sync::Arc;
@@ -31,6 +31,11 @@ pub(crate) struct Tone {
     pub(crate) amplitude: Complex<f64>,
     /// Change of the frequency per sample, in cycles per sample.
     pub(crate) drift: f64,
+}
+
+impl Tone {
+    /// Nothing.
+    pub(crate) const NONE: Tone = Tone { nu: 0.0, amplitude: Complex::ZERO, drift: 0.0 };
 }
 
 /// Where a comb reads.
@@ -98,7 +103,7 @@ impl Geometry {
     }
 
     /// P of a frequency.
-    #[inline]
+    #[inline(always)] // part of vectorised loops
     pub(crate) fn position(&self, nu: f64) -> f64 {
         let turns = nu * self.stride as f64;
         let p = (turns - turns.floor()) * self.bins as f64;
@@ -152,6 +157,7 @@ pub(crate) struct Comb {
     /// Offsets measured so far, a prefix of the ladder.
     pub(crate) offsets: Vec<u64>,
     /// The lines as read, offset after offset, so that another window need not read them again.
+    /// Like the residual, this may be longer than what was measured.
     raw: Vec<Line>,
     /// The bins, offset after offset, less what has been peeled.
     pub(crate) residual: Vec<Line>,
@@ -195,11 +201,12 @@ impl Comb {
         let bins = self.bins();
         let from = self.offsets.len();
         let to = (from + count).min(self.geometry.ladder.len());
-        if self.raw.capacity() == 0 {
-            self.raw = run.workspace.take(0);
-            self.residual = run.workspace.take(0);
+        if self.raw.is_empty() {
+            let all = self.geometry.ladder.len() * bins;
+            self.raw = run.workspace.take_at_least(all);
+            self.residual = run.workspace.take_at_least(all);
+            self.energy = run.workspace.comb_energies.pop().unwrap_or_default();
         }
-        self.raw.resize(to * bins, Line::ZERO);
         for j in from..to {
             let d = self.geometry.ladder[j];
             let lines = &mut self.raw[j * bins..(j + 1) * bins];
@@ -209,6 +216,14 @@ impl Comb {
         }
         run.clock.lap(Stage::Permute);
         self.transform(run, from);
+        for tone in known {
+            peel(self, tone, from, -1.0);
+        }
+        if from == 0 {
+            self.sum_energies();
+        } else {
+            add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
+        }
         if !self.energy.iter().all(|e| e.is_finite()) {
             let g = &self.geometry;
             let lines = self.raw.chunks_exact(bins).zip(&self.offsets);
@@ -217,27 +232,21 @@ impl Comb {
             });
             return Err(found.next().unwrap_or(Error::Overflow { limit: 1e150 }));
         }
-        for tone in known {
-            peel(self, tone, from, -1.0);
-        }
-        self.sum_energies();
         Ok(())
     }
 
     /// Windows and transforms the raw lines from offset number `from` on.
     fn transform(&mut self, run: &mut Run<'_>, from: usize) {
         let bins = self.bins();
-        self.residual.resize(self.raw.len(), Line::ZERO);
-        let mut weighted = run.workspace.take(bins);
-        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        let mut weighted = run.workspace.take_at_least(bins);
+        let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
-            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted);
-            self.fft.process(&weighted, &mut self.residual[part], &mut scratch);
+            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
+            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch);
         }
         run.workspace.give(weighted);
         run.workspace.give(scratch);
-        self.sum_energies();
         run.clock.lap(Stage::BucketFft);
     }
 
@@ -245,6 +254,7 @@ impl Comb {
     pub(crate) fn rewindow(&mut self, run: &mut Run<'_>, beta: f64) {
         self.window = run.plan.tone_window(beta, self.bins());
         self.transform(run, 0);
+        self.sum_energies();
     }
 
     /// Recomputes every bin's energy.
@@ -252,12 +262,12 @@ impl Comb {
         let bins = self.bins();
         self.energy.clear();
         self.energy.resize(bins, 0.0);
-        add_energies(&self.residual, &mut self.energy);
+        add_energies(&self.residual[..self.offsets.len() * bins], &mut self.energy);
     }
 
-    /// Energy of one bin, recomputed.
-    fn energy_of(&self, b: usize) -> f64 {
-        self.residual[b..].iter().step_by(self.bins()).map(line_energy).sum()
+    /// The lines of offset number j as they were read.
+    pub(crate) fn raw_lines(&self, j: usize) -> &[Line] {
+        &self.raw[j * self.bins()..(j + 1) * self.bins()]
     }
 
     /// The residual lanes of one bin.
@@ -277,60 +287,43 @@ impl Comb {
 
     /// Subtracts a tone from the bins and keeps their energies current.
     pub(crate) fn remove(&mut self, tone: &Tone) {
-        peel(self, tone, 0, -1.0);
-        self.refresh(tone);
+        self.add(tone, -1.0);
     }
 
     /// Puts a tone back.
     pub(crate) fn restore(&mut self, tone: &Tone) {
-        peel(self, tone, 0, 1.0);
-        self.refresh(tone);
+        self.add(tone, 1.0);
+    }
+
+    fn add(&mut self, tone: &Tone, sign: f64) {
+        if tone.drift != 0.0 {
+            super::drift::peel(self, tone, 0, sign);
+            self.sum_energies();
+        } else {
+            add_tone(self, tone, sign);
+        }
     }
 
     /// Replaces a tone by a better one.
     pub(crate) fn replace(&mut self, old: &Tone, new: &Tone) {
-        peel(self, old, 0, 1.0);
-        peel(self, new, 0, -1.0);
-        self.refresh(old);
-        self.refresh(new);
-    }
-
-    /// Recomputes the energies around a tone.
-    fn refresh(&mut self, tone: &Tone) {
-        let half = (self.window.half as f64 + super::drift::widening(&self.geometry, tone)) as i64;
-        let p = self.geometry.position(tone.nu).floor() as i64;
-        for b in p + 1 - half..=p + half {
-            let b = b.rem_euclid(self.bins() as i64) as usize;
-            self.energy[b] = self.energy_of(b);
+        let whole = |t: &Tone| self.geometry.position(t.nu) as usize;
+        if old.drift == 0.0 && new.drift == 0.0 && whole(old) == whole(new) {
+            swap_tones(self, old, new);
+        } else {
+            self.restore(old);
+            self.remove(new);
         }
     }
 
     /// The residual of `count` bins from `first` on, averaged over all lanes against the phasors
     /// of a frequency: what a tone of that frequency has there, with noise divided by the lanes.
     pub(crate) fn project(&self, nu: f64, first: usize, count: usize, out: &mut [Complex<f64>]) {
-        let phasors = self.phasors(nu);
-        project_lanes(
-            &self.residual,
-            self.bins(),
-            &phasors[..self.offsets.len()],
-            first,
-            &mut out[..count],
-        );
+        project_bins(self, nu, first, &mut out[..count]);
     }
 
     /// e^{2πiν(t_c + D + τ - T)} of all lanes.
     pub(crate) fn phasors(&self, nu: f64) -> [Line; MAX_LINES] {
-        let mut out = [Line::ZERO; MAX_LINES];
-        let shift = self.geometry.shift();
-        let z = turn(nu);
-        for (&d, line) in self.offsets.iter().zip(&mut out) {
-            let mut v = turn(nu * (shift + d as f64));
-            for tau in 0..4 {
-                line.set_lane(tau, v);
-                v *= z;
-            }
-        }
-        out
+        phasors_of(self, nu)
     }
 
     /// Mean of t - T over the lanes.
@@ -343,6 +336,7 @@ impl Comb {
     pub(crate) fn recycle(self, run: &mut Run<'_>) {
         run.workspace.give(self.raw);
         run.workspace.give(self.residual);
+        run.workspace.comb_energies.push(self.energy);
     }
 }
 
@@ -385,86 +379,201 @@ dispatch! {
 fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
     for part in lines.chunks_exact(energy.len()) {
         for (e, line) in energy.iter_mut().zip(part) {
-            *e += line_energy(line);
+            let (re, im) = (F4::<FMA>(line.re), F4(line.im));
+            *e += re.mul_add(re, im * im).sum();
         }
     }
 }
 
 dispatch! {
-    /// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
-    fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
+    /// The phasors of all lanes.
+    fn phasors_of(comb: &Comb, nu: f64) -> [Line; MAX_LINES] = phasors_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_LINES] {
+    let mut out = [Line::ZERO; MAX_LINES];
+    let shift = comb.geometry.shift();
+    let count = comb.offsets.len();
+    // The step from lane to lane and the first lane of each line, four phases at a time.
+    let mut turns = [0.0; MAX_LINES + 4];
+    turns[0] = nu;
+    for (to, &d) in turns[1..].iter_mut().zip(&comb.offsets) {
+        *to = nu * (shift + d as f64);
+    }
+    let (mut re, mut im) = ([0.0; MAX_LINES + 4], [0.0; MAX_LINES + 4]);
+    for at in (0..count + 1).step_by(4) {
+        let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
+        let (c, s) = cis_turns4(x - x.round());
+        re[at..at + 4].copy_from_slice(&c.0);
+        im[at..at + 4].copy_from_slice(&s.0);
+    }
+    // 1, z, z², z³.
+    let (c, s) = (re[0], im[0]);
+    let (c2, s2) = (c * c - s * s, 2.0 * c * s);
+    let lanes_re = F4::<FMA>([1.0, c, c2, c2 * c - s2 * s]);
+    let lanes_im = F4::<FMA>([0.0, s, s2, c2 * s + s2 * c]);
+    for (j, line) in out[..count].iter_mut().enumerate() {
+        let (c, s) = (F4::splat(re[j + 1]), F4::splat(im[j + 1]));
+        line.re = lanes_im.negate_mul_add(s, lanes_re * c).0;
+        line.im = lanes_re.mul_add(s, lanes_im * c).0;
+    }
+    out
+}
+
+/// Amplitude times phasors.
+#[inline(always)] // must inherit the instruction set of its caller
+fn scaled<const FMA: bool>(phasor: &Line, amplitude: Complex<f64>) -> (F4<FMA>, F4<FMA>) {
+    let (c, s) = (F4::<FMA>::splat(amplitude.re), F4::<FMA>::splat(amplitude.im));
+    let (re, im) = (F4(phasor.re), F4(phasor.im));
+    (im.negate_mul_add(s, re * c), re.mul_add(s, im * c))
+}
+
+/// The two parts of a footprint that may wrap at the last bin.
+#[inline(always)] // arithmetic of addresses
+fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] {
+    let head = count.min(bins - first);
+    [(first, 0, head), (0, head, count - head)]
+}
+
+/// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
+fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
+    if tone.drift != 0.0 {
+        super::drift::peel(comb, tone, from, sign);
+    } else {
+        peel_lines(comb, tone, from, sign);
+    }
+}
+
+dispatch! {
+    /// [`peel`] for tones that do not drift.
+    fn peel_lines(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
-    if tone.drift != 0.0 {
-        return super::drift::peel(comb, tone, from, sign);
-    }
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let amplitude = tone.amplitude * sign;
-    let bins = comb.bins();
-    let phasors = comb.phasors(tone.nu);
-    for (j, phasor) in phasors.iter().enumerate().take(comb.offsets.len()).skip(from) {
-        let mut line = Line::ZERO;
-        for tau in 0..4 {
-            line.re[tau] = amplitude.re * phasor.re[tau] - amplitude.im * phasor.im[tau];
-            line.im[tau] = amplitude.re * phasor.im[tau] + amplitude.im * phasor.re[tau];
+    let phasors = phasors_body::<FMA>(comb, tone.nu);
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual).skip(from) {
+        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = &foot.gain[at..at + count];
+            for (to, &gain) in part[bin..bin + count].iter_mut().zip(gains) {
+                let gain = F4::splat(gain);
+                to.re = gain.mul_add(re, F4(to.re)).0;
+                to.im = gain.mul_add(im, F4(to.im)).0;
+            }
         }
-        let part = &mut comb.residual[j * bins..(j + 1) * bins];
-        add_foot::<FMA>(part, &foot, &line);
     }
 }
 
-#[inline(always)] // must inherit the instruction set of its caller
-fn add_foot<const FMA: bool>(part: &mut [Line], foot: &Foot, line: &Line) {
-    let mut b = foot.first;
-    for &gain in &foot.gain[..foot.count] {
-        let to = &mut part[b];
-        let gain = F4::<FMA>::splat(gain);
-        to.re = gain.mul_add(F4(line.re), F4(to.re)).0;
-        to.im = gain.mul_add(F4(line.im), F4(to.im)).0;
-        b += 1;
-        if b == part.len() {
-            b = 0;
+dispatch! {
+    /// Adds sign times a tone to all lines and renews the energies of its bins.
+    fn add_tone(comb: &mut Comb, tone: &Tone, sign: f64) = add_tone_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
+    let phasors = phasors_body::<FMA>(comb, tone.nu);
+    let bins = comb.bins();
+    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual) {
+        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = foot.gain[at..at + count].iter().zip(&mut energy[at..at + count]);
+            for (to, (&gain, energy)) in part[bin..bin + count].iter_mut().zip(gains) {
+                let gain = F4::splat(gain);
+                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
+                *energy = r.mul_add(r, i.mul_add(i, *energy));
+                (to.re, to.im) = (r.0, i.0);
+            }
+        }
+    }
+    for (bin, at, count) in parts(foot.first, foot.count, bins) {
+        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
+            *to = e.sum();
+        }
+    }
+}
+
+dispatch! {
+    /// Puts a tone back and subtracts another one with the same bins.
+    fn swap_tones(comb: &mut Comb, old: &Tone, new: &Tone) = swap_tones_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
+    let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
+    let before = phasors_body::<FMA>(comb, old.nu);
+    let after = phasors_body::<FMA>(comb, new.nu);
+    let bins = comb.bins();
+    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
+    let phasors = before.iter().zip(&after);
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for ((before, after), part) in phasors.zip(residual) {
+        let (re, im) = scaled::<FMA>(before, old.amplitude);
+        let (less_re, less_im) = scaled::<FMA>(after, new.amplitude);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = foot.gain[at..at + count].iter().zip(&next.gain[at..at + count]);
+            let gains = gains.zip(&mut energy[at..at + count]);
+            for (to, ((&gain, &loss), energy)) in part[bin..bin + count].iter_mut().zip(gains) {
+                let (gain, loss) = (F4::splat(gain), F4::splat(loss));
+                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
+                let (r, i) = (loss.negate_mul_add(less_re, r), loss.negate_mul_add(less_im, i));
+                *energy = r.mul_add(r, i.mul_add(i, *energy));
+                (to.re, to.im) = (r.0, i.0);
+            }
+        }
+    }
+    for (bin, at, count) in parts(foot.first, foot.count, bins) {
+        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
+            *to = e.sum();
         }
     }
 }
 
 dispatch! {
     /// out\[i\] = mean over the lanes of conj(phasor)·residual in bin first + i.
-    fn project_lanes(
-        residual: &[Line],
-        bins: usize,
-        phasors: &[Line],
-        first: usize,
-        out: &mut [Complex<f64>],
-    ) = project_body
+    fn project_bins(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) = project_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn project_body<const FMA: bool>(
-    residual: &[Line],
-    bins: usize,
-    phasors: &[Line],
+pub(crate) fn project_body<const FMA: bool>(
+    comb: &Comb,
+    nu: f64,
     first: usize,
     out: &mut [Complex<f64>],
 ) {
+    project_with::<FMA>(comb, &phasors_body::<FMA>(comb, nu), first, out);
+}
+
+/// The same with phasors that are known already.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn project_with<const FMA: bool>(
+    comb: &Comb,
+    phasors: &[Line; MAX_LINES],
+    first: usize,
+    out: &mut [Complex<f64>],
+) {
+    let phasors = &phasors[..comb.offsets.len()];
+    let bins = comb.bins();
     let scale = 1.0 / (4 * phasors.len()) as f64;
     let mut b = first;
     for o in out {
         let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
         for (j, p) in phasors.iter().enumerate() {
-            let u = &residual[j * bins + b];
+            let u = &comb.residual[j * bins + b];
             re = F4(p.re).mul_add(F4(u.re), re);
             im = F4(p.re).mul_add(F4(u.im), im);
             re = F4(p.im).mul_add(F4(u.im), re);
             im = F4(p.im).negate_mul_add(F4(u.re), im);
         }
-        let (re, im) = (re.0, im.0);
-        *o = Complex::new(
-            scale * ((re[0] + re[1]) + (re[2] + re[3])),
-            scale * ((im[0] + im[1]) + (im[2] + im[3])),
-        );
+        *o = Complex::new(scale * re.sum(), scale * im.sum());
         b += 1;
         if b == bins {
             b = 0;

@@ -146,12 +146,37 @@ pub(crate) fn stretches(
         });
         at = last_at + 1;
     }
-    // A tone that was put back and lies in no stretch was innocent.
+    // A tone that was put back and lies in no stretch was innocent; so is one that, alone in a
+    // short stretch, explains it where no band lies over it.
+    let mut masked_by_bands = Vec::new();
+    let bands: Vec<Stretch> = out.iter().copied().filter(|s| s.band).collect();
+    mask(&comb.geometry, comb.window.half, &bands, &mut masked_by_bands);
     for t in tones.iter() {
-        let inside = out.iter().any(|s| s.holds(t.nu, 1.0 / scale));
-        if near_open(comb, t) && !inside {
+        if !near_open(comb, t) {
+            continue;
+        }
+        let margin = 1.0 / scale;
+        let Some(at) = out.iter().position(|s| s.holds(t.nu, margin)) else {
             comb.remove(t);
             kept.push(*t);
+            continue;
+        };
+        let alone = tones.iter().filter(|o| out[at].holds(o.nu, margin)).count() == 1;
+        if out[at].band || bands.is_empty() || !alone {
+            continue;
+        }
+        comb.remove(t);
+        let p = comb.geometry.position(t.nu);
+        let explained = (0..size).all(|b| {
+            comb.geometry.distance(p, b as f64) > lobe
+                || masked_by_bands[b]
+                || comb.energy[b] <= detect
+        });
+        if explained {
+            kept.push(*t);
+            out.swap_remove(at);
+        } else {
+            comb.restore(t);
         }
     }
     *tones = kept;

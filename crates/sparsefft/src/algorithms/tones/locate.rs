@@ -12,9 +12,12 @@
 use super::comb::{Comb, Tone, turn};
 use super::refine::{Floor, fit_group, fit_one};
 use crate::Complex;
+use crate::cpu::dispatch;
+use crate::cpu::math::{atan2_turns4, cis_turns4};
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
-use crate::stages::locate::{MAX_LINES, single};
+use crate::stages::locate::{Lanes, MAX_LINES};
 
 /// Share of a bin's energy that other tones may have while one is located.
 const IMPURITY: f64 = 0.05;
@@ -67,14 +70,16 @@ pub(crate) fn peaks(comb: &Comb, limit: f64, skip: &[bool], out: &mut Vec<u32>) 
 
 /// Whether a frequency is one of those known, or too near to one to be told apart.
 fn too_near(comb: &Comb, tones: &[Tone], nu: f64) -> bool {
-    let scale = comb.geometry.scale();
+    let near = NEAREST / comb.geometry.scale();
+    // Frequencies lie in -1/2 … 1/2, so that neighbours around the edge are nearly 1 apart.
     tones.iter().any(|t| {
-        let d = t.nu - nu;
-        ((d - d.round()) * scale).abs() < NEAREST
+        let d = (t.nu - nu).abs();
+        d < near || d > 1.0 - near
     })
 }
 
-/// Locates what the peaks of a comb hold, and peels it. Returns how many tones were added.
+/// Locates what the peaks of a comb hold, and peels it. New tones come after the old ones, some of
+/// which may turn out to be mixtures and leave; returns how many of the old ones stay.
 pub(crate) fn decode(
     comb: &mut Comb,
     limits: &Limits,
@@ -82,7 +87,7 @@ pub(crate) fn decode(
     tones: &mut Vec<Tone>,
     list: &mut Vec<u32>,
 ) -> usize {
-    let before = tones.len();
+    let mut old = tones.len();
     peaks(comb, limits.detect, skip, list);
     for &b in list.iter() {
         let b = b as usize;
@@ -103,16 +108,58 @@ pub(crate) fn decode(
             }
             One::Near => {}
             One::Mixed => {
-                if let Some(pair) = two(comb, b, limits, tones) {
-                    let mut pair = pair;
-                    pair.iter().for_each(|t| comb.remove(t));
-                    fit_group(comb, &mut pair, &limits.floor, 4);
-                    tones.extend(pair);
+                // A tone beside it may be a compromise between two.
+                let mut parted = false;
+                if let Some(i) = companion(comb, tones, b) {
+                    let tone = tones.remove(i);
+                    comb.restore(&tone);
+                    let top = summit(comb, b);
+                    parted = part(comb, top, limits, tones);
+                    if parted {
+                        old -= usize::from(i < old);
+                    } else {
+                        comb.remove(&tone);
+                        tones.insert(i, tone);
+                    }
+                }
+                if !parted {
+                    part(comb, b, limits, tones);
                 }
             }
         }
     }
-    tones.len() - before
+    old
+}
+
+/// The tone nearest to a bin, if it is near enough to be a mixture of two tones of which one still
+/// shows there.
+fn companion(comb: &Comb, tones: &[Tone], b: usize) -> Option<usize> {
+    const REACH: f64 = 2.5;
+    let away = |t: &Tone| comb.geometry.distance(comb.geometry.position(t.nu), b as f64);
+    let near = tones.iter().map(away).enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (near.1 < REACH).then_some(near.0)
+}
+
+/// Parts a bin into two tones of different aliases, fits them together and peels them. Whether
+/// they explain the bin and its neighbours.
+fn part(comb: &mut Comb, b: usize, limits: &Limits, tones: &mut Vec<Tone>) -> bool {
+    let Some(mut pair) = two(comb, b, limits, tones) else { return false };
+    let size = comb.bins();
+    let near = [(b + size - 1) % size, b, (b + 1) % size];
+    let before = near.map(|b| comb.energy[b]);
+    pair.iter().for_each(|t| comb.remove(t));
+    let fits = fit_group(comb, &mut pair, &limits.floor, 8)
+        && !pair.iter().any(|t| too_near(comb, tones, t.nu))
+        && near
+            .iter()
+            .zip(before)
+            .all(|(&b, before)| comb.energy[b] <= limits.accept.max(2.0 * IMPURITY * before));
+    if fits {
+        tones.extend(pair);
+    } else {
+        pair.iter().for_each(|t| comb.restore(t));
+    }
+    fits
 }
 
 /// The bin of largest energy within one of b.
@@ -128,6 +175,53 @@ fn summit(comb: &Comb, b: usize) -> usize {
     best
 }
 
+dispatch! {
+    /// The frequency of one exponential over the lanes of a bin, by the steps of
+    /// [`single`](crate::stages::locate::single), with all phases of a rung at once.
+    fn turns_per_sample(lanes: Lanes<'_>) -> f64 = turns_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn turns_body<const FMA: bool>(lanes: Lanes<'_>) -> f64 {
+    let count = lanes.offsets.len();
+    let mut p = Complex::<f64>::ZERO;
+    for j in 0..count {
+        let line = lanes.line(j);
+        for tau in 0..3 {
+            p += line.lane(tau + 1) * line.lane(tau).conj();
+        }
+    }
+    let mut t = atan2_turns4::<FMA>(F4::splat(p.im), F4::splat(p.re)).0[0];
+    for j in 1..count {
+        // e^{-2πit} and e^{-2πitD} of every line so far.
+        let (mut re, mut im) = ([0.0; MAX_LINES + 4], [0.0; MAX_LINES + 4]);
+        let mut turns = [0.0; MAX_LINES + 4];
+        turns[0] = -t;
+        for (to, &d) in turns[1..].iter_mut().zip(&lanes.offsets[..=j]) {
+            *to = -t * d as f64;
+        }
+        for at in (0..j + 2).step_by(4) {
+            let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
+            let (c, s) = cis_turns4(x - x.round());
+            re[at..at + 4].copy_from_slice(&c.0);
+            im[at..at + 4].copy_from_slice(&s.0);
+        }
+        let z = Complex::new(re[0], im[0]);
+        let mut known = Complex::<f64>::ZERO;
+        let mut here = known;
+        for i in 0..=j {
+            let line = lanes.line(i);
+            let sum = line.lane(0) + z * (line.lane(1) + z * (line.lane(2) + z * line.lane(3)));
+            known += here;
+            here = sum * Complex::new(re[i + 1], im[i + 1]);
+        }
+        let step = here * known.conj();
+        let turned = atan2_turns4::<FMA>(F4::splat(step.im), F4::splat(step.re)).0[0];
+        t += turned / lanes.offsets[j] as f64;
+    }
+    t
+}
+
 /// What one bin holds.
 enum One {
     Tone(Tone),
@@ -140,7 +234,7 @@ enum One {
 
 /// Tries a single exponential over the lanes.
 fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
-    let t = single(comb.lanes_of(b));
+    let t = turns_per_sample(comb.lanes_of(b));
     let size = comb.bins();
     let mut y = [Complex::<f64>::ZERO; 3];
     comb.project(t, (b + size - 1) % size, 3, &mut y);
@@ -174,39 +268,55 @@ fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<
     let offset = if bend < 0.0 { (0.5 * (l - r) / bend).clamp(-1.0, 1.0) } else { 0.0 };
     let position = (b as f64 + offset).rem_euclid(comb.bins() as f64);
     let (nu, away) = comb.geometry.unalias(position, t);
-    let gain = comb.window.response::<false>(crate::cpu::wide::F4::splat(offset)).0.0[0];
+    let gain = comb.window.response::<false>(F4::splat(offset)).0.0[0];
     (away < 0.3).then(|| Tone { nu, amplitude: y[1] / gain, drift: 0.0 })
 }
 
 /// Two tones of one alias in place of one whose profile does not fit. `None` unless they explain
 /// nearly everything that one does not.
 fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone; 2]> {
-    const HALF: usize = 8;
-    const COUNT: usize = 2 * HALF;
-    if comb.bins() < 2 * COUNT {
+    const HALF: usize = PROFILE / 2;
+    if comb.bins() < 2 * PROFILE {
         return None;
     }
     let p = comb.geometry.position(tone.nu);
     let first = p.floor() as i64 + 1 - HALF as i64;
-    let mut y = [Complex::ZERO; COUNT];
-    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, COUNT, &mut y);
+    let mut y = [Complex::ZERO; PROFILE];
+    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, PROFILE, &mut y);
     let energy: f64 = y.iter().map(|v| v.norm_sqr()).sum();
-    let noise = COUNT as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
+    let noise = PROFILE as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
     let p = p - first as f64;
-    let mut best: Option<([f64; 2], [Complex<f64>; 2], f64)> = None;
+    let enough = (0.02 * misfit * energy).max(4.0 * noise);
+    let mut best: Option<Profiles> = None;
     for (low, high) in [(-1.5, 1.5), (0.0, 3.0), (-3.0, 0.0), (-2.0, 2.0)] {
         if let Some(found) = two_profiles(comb, &y, [p + low, p + high])
-            && best.is_none_or(|b| found.2 < b.2)
+            && best.is_none_or(|b| found.left < b.left)
         {
             best = Some(found);
         }
+        if best.is_some_and(|b| b.left < enough) {
+            break;
+        }
     }
-    let (places, values, left) = best?;
+    let Profiles { places, values, left } = best?;
     let apart = (places[0] - places[1]).abs();
-    let explained = left < (0.02 * misfit * energy).max(4.0 * noise);
+    let explained = left < enough;
     let worth = values.iter().all(|a| a.norm_sqr() * comb.lanes() as f64 > limits.detect);
     if !explained || !worth || apart < 2.5 {
         return None;
+    }
+    // The lanes at both places must turn as one: a neighbour of another alias, of which the
+    // projection sees a part, would leave the rest.
+    let lanes = comb.lanes() as f64;
+    for place in places {
+        let at = place.round();
+        let bin = (first + at as i64).rem_euclid(comb.bins() as i64) as usize;
+        let gain = |i: usize| comb.window.response::<false>(F4::splat(places[i] - at)).0.0[0];
+        let model = values[0] * gain(0) + values[1] * gain(1);
+        let rest = comb.energy[bin] - lanes * model.norm_sqr();
+        if rest > limits.accept.max(2.0 * IMPURITY * comb.energy[bin]) {
+            return None;
+        }
     }
     let mut out = [*tone; 2];
     for i in 0..2 {
@@ -218,77 +328,107 @@ fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone
     Some(out)
 }
 
-/// Gauss-Newton fit of two responses to projected bins, from these places; amplitudes are linear.
-fn two_profiles(
+/// Bins that a fit of two profiles takes.
+const PROFILE: usize = 16;
+
+/// Two responses fitted to projected bins.
+#[derive(Debug, Clone, Copy)]
+struct Profiles {
+    places: [f64; 2],
+    values: [Complex<f64>; 2],
+    /// Energy that is left.
+    left: f64,
+}
+
+dispatch! {
+    /// Gauss-Newton fit of two responses to projected bins, from these places; amplitudes are
+    /// linear.
+    fn two_profiles(
+        comb: &Comb,
+        y: &[Complex<f64>; PROFILE],
+        start: [f64; 2],
+    ) -> Option<Profiles> = two_profiles_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn two_profiles_body<const FMA: bool>(
     comb: &Comb,
-    y: &[Complex<f64>],
-    mut p: [f64; 2],
-) -> Option<([f64; 2], [Complex<f64>; 2], f64)> {
-    let count = y.len();
+    y: &[Complex<f64>; PROFILE],
+    start: [f64; 2],
+) -> Option<Profiles> {
+    let mut p = start;
     let mut a = [Complex::<f64>::ZERO; 2];
     let mut left = f64::INFINITY;
     for _ in 0..10 {
-        let mut g = [[0.0; 16]; 2];
-        let mut d = [[0.0; 16]; 2];
+        let [mut g, mut d] = [[[0.0; PROFILE]; 2]; 2];
         for i in 0..2 {
-            for b in 0..count {
-                let x = crate::cpu::wide::F4::splat(p[i] - b as f64);
-                let (value, slope) = comb.window.response::<false>(x);
-                (g[i][b], d[i][b]) = (value.0[0], slope.0[0]);
-            }
+            comb.window.span::<FMA>(p[i], &mut g[i], &mut d[i]);
         }
-        let dot =
-            |u: &[f64; 16], v: &[f64; 16]| -> f64 { u.iter().zip(v).map(|(a, b)| a * b).sum() };
         let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
         let det = g00 * g11 - g01 * g01;
         if det < 1e-6 * g00 * g11 {
             return None;
         }
-        let on = |u: &[f64; 16]| -> Complex<f64> { y.iter().zip(u).map(|(y, u)| y * u).sum() };
-        let (r0, r1) = (on(&g[0]), on(&g[1]));
+        let (r0, r1) = (along(&g[0], y), along(&g[1], y));
         a = [(r0 * g11 - r1 * g01) / det, (r1 * g00 - r0 * g01) / det];
-        let r: Vec<Complex<f64>> =
-            (0..count).map(|b| y[b] - a[0] * g[0][b] - a[1] * g[1][b]).collect();
-        let now: f64 = r.iter().map(|v| v.norm_sqr()).sum();
+        let mut r = *y;
+        let mut now = 0.0;
+        for (r, (g0, g1)) in r.iter_mut().zip(g[0].iter().zip(&g[1])) {
+            *r -= a[0] * g0 + a[1] * g1;
+            now += r.norm_sqr();
+        }
         let done = (left - now).abs() < 1e-3 * now;
         left = now;
         if done {
             break;
         }
-        // Joint step of all six unknowns; the amplitudes' part is redone above.
-        let mut gram = [0.0; 36];
-        let mut right = [0.0; 6];
-        let column = |u: usize, b: usize| -> Complex<f64> {
-            let i = u / 3;
-            match u % 3 {
-                0 => Complex::new(g[i][b], 0.0),
-                1 => Complex::new(0.0, g[i][b]),
-                _ => a[i] * d[i][b],
-            }
-        };
-        for (b, r) in r.iter().enumerate() {
-            for u in 0..6 {
-                let cu = column(u, b).conj();
-                right[u] += (cu * r).re;
-                for v in 0..6 {
-                    gram[6 * u + v] += (cu * column(v, b)).re;
-                }
+        // Variable projection: the places move, the amplitudes follow. With r orthogonal to both
+        // responses the equations of the places are those of the slopes less their parts along
+        // the responses.
+        let mut gram = [0.0; 4];
+        let mut right = [0.0; 2];
+        let d01 = [[dot(&d[0], &g[0]), dot(&d[0], &g[1])], [dot(&d[1], &g[0]), dot(&d[1], &g[1])]];
+        for i in 0..2 {
+            right[i] = (a[i].conj() * along(&d[i], &r)).re;
+            for j in 0..2 {
+                let (u, v) = (d01[i], d01[j]);
+                // uᵀ·Gram⁻¹·v.
+                let inside =
+                    (u[0] * (g11 * v[0] - g01 * v[1]) + u[1] * (g00 * v[1] - g01 * v[0])) / det;
+                gram[2 * i + j] = (a[i].conj() * a[j]).re * (dot(&d[i], &d[j]) - inside);
             }
         }
-        for u in 0..6 {
-            gram[7 * u] *= 1.0 + 1e-9;
-        }
-        if !super::linear::factor(&mut gram, 6) {
+        let size = (gram[0] * (1.0 + 1e-9)) * (gram[3] * (1.0 + 1e-9)) - gram[1] * gram[2];
+        if size <= 0.0 {
             return None;
         }
-        super::linear::solve(&gram, 6, &mut right);
-        p[0] += right[2].clamp(-0.5, 0.5);
-        p[1] += right[5].clamp(-0.5, 0.5);
-        if p.iter().any(|p| !(0.0..count as f64).contains(p)) {
+        p[0] += ((right[0] * gram[3] - right[1] * gram[1]) / size).clamp(-0.5, 0.5);
+        p[1] += ((right[1] * gram[0] - right[0] * gram[2]) / size).clamp(-0.5, 0.5);
+        if p.iter().any(|p| !(0.0..PROFILE as f64).contains(p)) {
             return None;
         }
     }
-    Some((p, a, left))
+    Some(Profiles { places: p, values: a, left })
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn dot(u: &[f64; PROFILE], v: &[f64; PROFILE]) -> f64 {
+    let mut sum = [0.0; 4];
+    for (u, v) in u.chunks_exact(4).zip(v.chunks_exact(4)) {
+        for (s, (u, v)) in sum.iter_mut().zip(u.iter().zip(v)) {
+            *s += u * v;
+        }
+    }
+    (sum[0] + sum[1]) + (sum[2] + sum[3])
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn along(u: &[f64; PROFILE], y: &[Complex<f64>; PROFILE]) -> Complex<f64> {
+    let mut sum = Complex::ZERO;
+    for (u, y) in u.iter().zip(y) {
+        sum += y * u;
+    }
+    sum
 }
 
 /// Two exponentials of different aliases over the lanes of a bin and its neighbours.
@@ -355,7 +495,6 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
             .max_by(|&a, &b| profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr()))?;
         let y = [profile[i][best - 1], profile[i][best], profile[i][best + 1]];
         let mut tone = from_profile(comb, (b + size + best - 3) % size, t[i], &y)?;
-        // The ladder counts from the first lane, the tone from the middle of the record.
         tone.amplitude *= turn(-tone.nu * comb.geometry.shift());
         if tone.amplitude.norm_sqr() * comb.lanes() as f64 <= 0.25 * limits.detect
             || too_near(comb, tones, tone.nu)
@@ -367,15 +506,14 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
     if too_near(comb, &out[..1], out[1].nu) {
         return None;
     }
-    // Both must explain the bin and its neighbours.
+    // Both must explain most of the bin and its neighbours; a joint fit sharpens them.
     let [p, q] = out.map(|t| comb.phasors(t.nu));
     for (k, (lines, _)) in cells.iter().enumerate() {
         let x = |i: usize| {
             let d = comb.geometry.position(out[i].nu) - near[k] as f64;
             d - (d / size as f64).round() * size as f64
         };
-        let gain =
-            |i: usize| comb.window.response::<false>(crate::cpu::wide::F4::splat(x(i))).0.0[0];
+        let gain = |i: usize| comb.window.response::<false>(F4::splat(x(i))).0.0[0];
         let (g0, g1) = (out[0].amplitude * gain(0), out[1].amplitude * gain(1));
         let mut left = 0.0;
         for j in 0..count {
@@ -384,7 +522,7 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
                 left += (lines[j].lane(tau) - model).norm_sqr();
             }
         }
-        if left > limits.accept.max(2.0 * IMPURITY * comb.energy[near[k]]) {
+        if left > limits.accept.max(0.5 * comb.energy[near[k]]) {
             return None;
         }
     }
@@ -412,4 +550,33 @@ fn values_of(lines: &[Line], offsets: &[u64], t: [f64; 2]) -> Option<[Complex<f6
         return None;
     }
     Some([(right[0] * m - gram * right[1]) / det, (right[1] * m - gram.conj() * right[0]) / det])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::locate::single;
+
+    #[test]
+    fn the_ladder_finds_the_frequency() {
+        let offsets = [0u64, 16, 256, 4000, 60_000];
+        for i in 0..50 {
+            let nu = (i as f64 * 0.618_034).fract() - 0.5;
+            let lines: Vec<Line> = offsets
+                .iter()
+                .map(|&d| {
+                    let mut line = Line::ZERO;
+                    for tau in 0..4 {
+                        line.set_lane(tau, turn(nu * (d + tau as u64) as f64) * 0.7);
+                    }
+                    line
+                })
+                .collect();
+            let lanes = Lanes::new(&lines, &offsets);
+            let t = turns_per_sample(lanes);
+            assert!((t - nu - (t - nu).round()).abs() < 1e-12, "{nu} {t}");
+            assert!((t - single(lanes)).abs() < 1e-12);
+            assert!((t - turns_body::<false>(lanes)).abs() < 1e-12);
+        }
+    }
 }

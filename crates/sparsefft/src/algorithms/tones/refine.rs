@@ -11,12 +11,14 @@
 //! Tones nearer than a main lobe are solved jointly: unknowns (Re A, Im A, P) of each, normal
 //! equations (lane correlation) × (bin products).
 
-use super::comb::{Comb, Tone, turn};
+use super::comb::{Comb, Tone, phasors_body, project_body, project_with, turn};
 use super::linear;
-use super::window::{MAX_FOOT, MAX_SPAN, Window};
+use super::window::{MAX_FOOT, MAX_SPAN};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::samples::Line;
+use crate::stages::locate::MAX_LINES;
 
 /// Bins on each side of a fit in noise.
 pub(crate) const HALF_WHITE: usize = 6;
@@ -57,7 +59,8 @@ dispatch! {
         = fit_one_body
 }
 
-/// Projected bins around a tone, with the tone itself.
+/// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
+/// position.
 #[inline(always)] // must inherit the instruction set of its caller
 fn gather<const FMA: bool>(
     comb: &Comb,
@@ -65,16 +68,17 @@ fn gather<const FMA: bool>(
     peeled: bool,
     half: usize,
 ) -> ([f64; MAX_FOOT], [f64; MAX_FOOT], f64) {
-    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), half);
+    let position = comb.geometry.position(tone.nu);
+    let foot = comb.window.foot::<FMA>(position, half);
     let mut y = [Complex::ZERO; MAX_FOOT];
-    comb.project(tone.nu, foot.first, foot.count, &mut y);
+    project_body::<FMA>(comb, tone.nu, foot.first, &mut y[..foot.count]);
     let (mut re, mut im) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
     let own = if peeled { tone.amplitude } else { Complex::ZERO };
     for i in 0..foot.count {
         re[i] = y[i].re + own.re * foot.gain[i];
         im[i] = y[i].im + own.im * foot.gain[i];
     }
-    (re, im, comb.geometry.position(tone.nu).fract() + half as f64 - 1.0)
+    (re, im, position - (position as usize) as f64)
 }
 
 #[inline(always)] // part of vectorised loops
@@ -91,43 +95,6 @@ fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
 
-/// Q·v, or v itself.
-#[inline(always)] // part of vectorised loops
-fn whiten<const FMA: bool>(
-    q: Option<&[f64]>,
-    v: &[f64; MAX_FOOT],
-    count: usize,
-) -> [f64; MAX_FOOT] {
-    let Some(q) = q else { return *v };
-    let mut out = [0.0; MAX_FOOT];
-    for (j, &v) in v[..count].iter().enumerate() {
-        let row = &q[j * count..(j + 1) * count];
-        for at in (0..count).step_by(4) {
-            let sum = load::<FMA>(row, at).mul_add(F4::splat(v), load(&out, at));
-            out[at..at + 4].copy_from_slice(&sum.0);
-        }
-    }
-    out
-}
-
-/// Ĝ and its derivative at P - i for i = 0 … count-1.
-#[inline(always)] // part of vectorised loops
-fn responses<const FMA: bool>(
-    window: &Window,
-    p: f64,
-    count: usize,
-) -> ([f64; MAX_FOOT], [f64; MAX_FOOT]) {
-    let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
-    let mut x = F4::<FMA>::splat(p) - F4::COUNT;
-    for at in (0..count).step_by(4) {
-        let (value, slope) = window.response::<FMA>(x);
-        g[at..at + 4].copy_from_slice(&value.0);
-        d[at..at + 4].copy_from_slice(&slope.0);
-        x = x - F4::splat(4.0);
-    }
-    (g, d)
-}
-
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn fit_one_body<const FMA: bool>(
     comb: &Comb,
@@ -139,35 +106,54 @@ fn fit_one_body<const FMA: bool>(
     let count = 2 * half;
     let window = &*comb.window;
     let (re, im, start) = gather::<FMA>(comb, tone, peeled, half);
-    let q = white.then(|| window.whitener(count));
-    let mut p = start;
+    let matched = (white && half == HALF_WHITE).then(|| window.matched());
+    // In noise a step below this is far below its error; the next would be its square.
+    let enough = if matched.is_some() || !peeled { 1e-4 } else { 1e-9 };
+    let mut f = start;
     let mut a = tone.amplitude;
-    let mut misfit = 0.0;
-    for step in 0..8 {
-        let (g, d) = responses::<FMA>(window, p, count);
-        let (qg, qd) = (whiten::<FMA>(q, &g, count), whiten::<FMA>(q, &d, count));
-        let gg = dot::<FMA>(&g, &qg, count);
-        let gd = dot::<FMA>(&d, &qg, count);
-        let dd = dot::<FMA>(&d, &qd, count);
-        let gy = Complex::new(dot::<FMA>(&qg, &re, count), dot::<FMA>(&qg, &im, count));
-        let dy = Complex::new(dot::<FMA>(&qd, &re, count), dot::<FMA>(&qd, &im, count));
+    let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
+    for _ in 0..8 {
+        let (gg, gd, dd, gy, dy);
+        if let Some(matched) = matched {
+            let Some(filter) = matched.at::<FMA>(f) else { break };
+            (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
+            gy = Complex::new(dot::<FMA>(&filter.g, &re, count), dot::<FMA>(&filter.g, &im, count));
+            dy = Complex::new(dot::<FMA>(&filter.d, &re, count), dot::<FMA>(&filter.d, &im, count));
+        } else {
+            let whole = f.floor();
+            window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+            gg = dot::<FMA>(&g, &g, count);
+            gd = dot::<FMA>(&d, &g, count);
+            dd = dot::<FMA>(&d, &d, count);
+            gy = Complex::new(dot::<FMA>(&g, &re, count), dot::<FMA>(&g, &im, count));
+            dy = Complex::new(dot::<FMA>(&d, &re, count), dot::<FMA>(&d, &im, count));
+        }
         a = gy / gg;
         let along = (a.conj() * (dy - a * gd)).re;
         let curvature = a.norm_sqr() * (dd - gd * gd / gg);
         let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
-        let moved = (p + delta - start).abs() < 1.5;
-        if delta.abs() < 1e-9 || step == 7 || !moved {
-            let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
-            let mut left = 0.0;
-            for i in 0..count {
-                left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
-            }
-            misfit = if energy > 0.0 { left / energy } else { 0.0 };
+        if (f + delta - start).abs() >= 1.5 {
             break;
         }
-        p += delta;
+        f += delta;
+        if delta.abs() < enough {
+            // The amplitude follows the last step.
+            a -= a * (gd / gg * delta);
+            break;
+        }
     }
-    let shift = (p - start) / comb.geometry.scale();
+    let mut misfit = 0.0;
+    if !peeled {
+        let whole = f.floor();
+        window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+        let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
+        let mut left = 0.0;
+        for i in 0..count {
+            left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
+        }
+        misfit = if energy > 0.0 { left / energy } else { 0.0 };
+    }
+    let shift = (f - start) / comb.geometry.scale();
     Fit { tone: moved(tone, shift, a, comb.mean_time()), misfit }
 }
 
@@ -176,21 +162,6 @@ fn fit_one_body<const FMA: bool>(
 pub(crate) fn moved(tone: &Tone, shift: f64, a: Complex<f64>, mean_time: f64) -> Tone {
     let nu = tone.nu + shift;
     Tone { nu: nu - nu.round(), amplitude: a * turn(-shift * mean_time), ..*tone }
-}
-
-/// Variances of a fit in units of the noise power: of |A| (and of |A| times the phase in the
-/// middle), and of P times |A|².
-pub(crate) fn variances(comb: &Comb, nu: f64, half: usize, white: bool) -> (f64, f64) {
-    let count = 2 * half;
-    let q = white.then(|| comb.window.whitener(count));
-    let p = comb.geometry.position(nu).fract() + half as f64 - 1.0;
-    let (g, d) = responses::<false>(&comb.window, p, count);
-    let (qg, qd) = (whiten::<false>(q, &g, count), whiten::<false>(q, &d, count));
-    let gg = dot::<false>(&g, &qg, count);
-    let gd = dot::<false>(&d, &qg, count);
-    let dd = dot::<false>(&d, &qd, count);
-    let lanes = comb.lanes() as f64;
-    (0.5 / (gg * lanes), 0.5 / ((dd - gd * gd / gg) * lanes))
 }
 
 /// What is left of a tone's bins along the second derivative of the response, which neither a
@@ -202,224 +173,402 @@ pub(crate) struct Bend {
     pub(crate) value: Complex<f64>,
     /// Its standard deviation (of the complex number).
     pub(crate) std: f64,
+    /// Variance of |A| (and of |A| times the phase in the middle) in units of the noise power, if
+    /// the tone is fitted alone.
+    pub(crate) amplitude: f64,
+    /// The same of P times |A|².
+    pub(crate) position: f64,
 }
 
-/// The bend of a peeled tone.
-pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
+dispatch! {
+    /// The bend of a peeled tone, and how well it is known.
+    pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend = bend_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     let half = floor.half();
     let count = 2 * half;
-    let (mut re, mut im, p) = gather::<false>(comb, tone, false, half);
-    let q = floor.white.then(|| comb.window.whitener(count));
-    let (g, d) = responses::<false>(&comb.window, p, count);
-    let mut w = [0.0; MAX_FOOT];
-    for (i, w) in w[..count].iter_mut().enumerate() {
-        *w = -comb.window.curvature(p - i as f64) / (4.0 * std::f64::consts::PI);
+    let window = &*comb.window;
+    let (re, im, f) = gather::<FMA>(comb, tone, false, half);
+    let [mut g, mut d, mut w] = [[0.0; MAX_FOOT]; 3];
+    window.rows::<FMA>(f, half as i64 - 1, count, &mut g, &mut d);
+    window.bends::<FMA>(f, half, &mut w);
+    let [mut qg, mut qd, mut qw] = [g, d, w];
+    if floor.white {
+        let q = window.whitener(count);
+        let (mut g4, mut d4, mut w4) = ([F4::<FMA>::ZERO; 3], [F4::ZERO; 3], [F4::ZERO; 3]);
+        for j in 0..count {
+            let (g, d, w) = (F4::splat(g[j]), F4::splat(d[j]), F4::splat(w[j]));
+            for at in 0..count / 4 {
+                let q = load::<FMA>(q, j * count + 4 * at);
+                g4[at] = q.mul_add(g, g4[at]);
+                d4[at] = q.mul_add(d, d4[at]);
+                w4[at] = q.mul_add(w, w4[at]);
+            }
+        }
+        for at in 0..count / 4 {
+            qg[4 * at..4 * at + 4].copy_from_slice(&g4[at].0);
+            qd[4 * at..4 * at + 4].copy_from_slice(&d4[at].0);
+            qw[4 * at..4 * at + 4].copy_from_slice(&w4[at].0);
+        }
     }
-    // Remove from the template what amplitude and frequency explain.
-    let qg = whiten::<false>(q, &g, count);
-    let along_g = dot::<false>(&w, &qg, count) / dot::<false>(&g, &qg, count);
-    let d_on_g = dot::<false>(&d, &qg, count) / dot::<false>(&g, &qg, count);
-    let mut e = d;
-    for i in 0..count {
-        w[i] -= along_g * g[i];
-        e[i] -= d_on_g * g[i];
-    }
-    let qe = whiten::<false>(q, &e, count);
-    let along_e = dot::<false>(&w, &qe, count) / dot::<false>(&e, &qe, count);
-    for i in 0..count {
-        w[i] -= along_e * e[i];
-    }
-    let qw = whiten::<false>(q, &w, count);
-    let ww = dot::<false>(&w, &qw, count);
+    let (gg, gd, dd) =
+        (dot::<FMA>(&g, &qg, count), dot::<FMA>(&d, &qg, count), dot::<FMA>(&d, &qd, count));
+    let (wg, wd, ww) =
+        (dot::<FMA>(&w, &qg, count), dot::<FMA>(&w, &qd, count), dot::<FMA>(&w, &qw, count));
+    // Less what amplitude and frequency explain.
+    let det = gg * dd - gd * gd;
+    let (along_g, along_d) = ((wg * dd - wd * gd) / det, (wd * gg - wg * gd) / det);
+    let ww = ww - along_g * wg - along_d * wd;
+    let on = |y: &[f64; MAX_FOOT]| {
+        let mut sum = 0.0;
+        for i in 0..count {
+            sum += (qw[i] - along_g * qg[i] - along_d * qd[i]) * y[i];
+        }
+        sum / ww
+    };
     let a = tone.amplitude;
-    // The residual relative to the amplitude.
-    for i in 0..count {
-        let v = Complex::new(re[i], im[i]) / a;
-        (re[i], im[i]) = (v.re, v.im);
+    let value = Complex::new(on(&re), on(&im)) / a;
+    let lanes = comb.lanes() as f64;
+    let power = floor.s2.max(floor.leak2) / lanes;
+    Bend {
+        value,
+        std: (power / ww).sqrt() / a.norm(),
+        amplitude: 0.5 / (gg * lanes),
+        position: 0.5 / ((dd - gd * gd / gg) * lanes),
     }
-    let value =
-        Complex::new(dot::<false>(&qw, &re, count) / ww, dot::<false>(&qw, &im, count) / ww);
-    let power = floor.s2.max(floor.leak2) / comb.lanes() as f64;
-    Bend { value, std: (power / ww).sqrt() / a.norm() }
 }
 
-/// Normal equations of tones that share bins; all are peeled. Unknowns are (Re A, Im A, P) of each
-/// tone. `None` where they span too many bins.
+/// What another comb says about a tone: a step from where it is, and how much it is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Second {
+    /// Step of the frequency in cycles per sample, and its variance.
+    pub(crate) shift: f64,
+    pub(crate) shift_variance: f64,
+    /// Step of the amplitude, and the variance of |A|.
+    pub(crate) amplitude: Complex<f64>,
+    pub(crate) amplitude_variance: f64,
+}
+
+dispatch! {
+    /// One step from a tone that is peeled from a comb with noise of power s2 per lane.
+    pub(crate) fn second(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> = second_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn second_body<const FMA: bool>(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> {
+    const COUNT: usize = 2 * HALF_WHITE;
+    if comb.bins() < COUNT {
+        return None;
+    }
+    let (re, im, f) = gather::<FMA>(comb, tone, false, HALF_WHITE);
+    let filter = comb.window.matched().at::<FMA>(f)?;
+    let along = |v: &[f64; COUNT]| {
+        let (mut sum_re, mut sum_im) = (0.0, 0.0);
+        for i in 0..COUNT {
+            sum_re += v[i] * re[i];
+            sum_im += v[i] * im[i];
+        }
+        Complex::new(sum_re, sum_im)
+    };
+    let amplitude = along(&filter.g) / filter.gg;
+    let a = tone.amplitude;
+    let curvature = filter.dd - filter.gd * filter.gd / filter.gg;
+    let delta =
+        (a.conj() * (along(&filter.d) - amplitude * filter.gd)).re / (a.norm_sqr() * curvature);
+    let noise = 0.5 * s2 / comb.lanes() as f64;
+    let scale = comb.geometry.scale();
+    Some(Second {
+        shift: delta / scale,
+        shift_variance: noise / (a.norm_sqr() * curvature * scale * scale),
+        amplitude,
+        amplitude_variance: noise / filter.gg,
+    })
+}
+
+/// Most unknowns of one joint fit.
+const UNKNOWNS: usize = 3 * MAX_GROUP;
+
+/// Normal equations of tones that share bins; unknowns are (Re A, Im A, P) of each tone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normal {
+    /// 3 times the number of tones.
+    pub(crate) unknowns: usize,
+    matrix: [f64; UNKNOWNS * UNKNOWNS],
+    vector: [f64; UNKNOWNS],
+}
+
+impl Normal {
+    pub(crate) const EMPTY: Normal =
+        Normal { unknowns: 0, matrix: [0.0; UNKNOWNS * UNKNOWNS], vector: [0.0; UNKNOWNS] };
+
+    /// The matrix, row by row.
+    pub(crate) fn gram(&mut self) -> &mut [f64] {
+        &mut self.matrix[..self.unknowns * self.unknowns]
+    }
+
+    /// The right side.
+    pub(crate) fn right(&mut self) -> &mut [f64] {
+        &mut self.vector[..self.unknowns]
+    }
+
+    /// Factors the matrix and puts the solution in place of the right side. `false` where the
+    /// matrix is singular.
+    pub(crate) fn solve(&mut self) -> bool {
+        let unknowns = self.unknowns;
+        if !linear::factor(self.gram(), unknowns) {
+            return false;
+        }
+        let (matrix, vector) = (&self.matrix, &mut self.vector);
+        linear::solve(&matrix[..unknowns * unknowns], unknowns, &mut vector[..unknowns]);
+        true
+    }
+
+    /// The inverse matrix between one direction, given by its components, and itself; after
+    /// [`solve`](Normal::solve).
+    pub(crate) fn variance(&self, direction: &[(usize, f64)]) -> f64 {
+        let mut v = [0.0; UNKNOWNS];
+        direction.iter().for_each(|&(u, c)| v[u] = c);
+        let size = self.unknowns;
+        linear::solve(&self.matrix[..size * size], size, &mut v[..size]);
+        direction.iter().map(|&(u, c)| c * v[u]).sum()
+    }
+}
+
+/// Normal equations of peeled tones that share bins. `false` where they span too many bins.
 pub(crate) fn normal_equations(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
-) -> Option<(Vec<f64>, Vec<f64>)> {
+    out: &mut Normal,
+) -> bool {
+    // Pairs are frequent; they need little room.
+    match tones.len() {
+        0..=2 => normal_of_few(comb, tones, white, half, out),
+        _ => normal_of_many(comb, tones, white, half, out),
+    }
+}
+
+dispatch! {
+    fn normal_of_few(comb: &Comb, tones: &[Tone], white: bool, half: usize, out: &mut Normal) -> bool
+        = few_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn few_body<const FMA: bool>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
+    normal_body::<FMA, 2>(comb, tones, white, half, out)
+}
+
+dispatch! {
+    fn normal_of_many(comb: &Comb, tones: &[Tone], white: bool, half: usize, out: &mut Normal) -> bool
+        = many_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn many_body<const FMA: bool>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
+    normal_body::<FMA, MAX_GROUP>(comb, tones, white, half, out)
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn normal_body<const FMA: bool, const MOST: usize>(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    out: &mut Normal,
+) -> bool {
     let size = tones.len();
     let bins = comb.bins() as f64;
     let origin = comb.geometry.position(tones[0].nu);
     // Positions relative to the first tone, unwrapped.
-    let place = |t: &Tone| {
+    let mut places = [0.0; MOST];
+    let (mut low, mut high) = (0.0f64, 0.0f64);
+    for (place, t) in places.iter_mut().zip(tones) {
         let d = comb.geometry.position(t.nu) - origin;
-        d - (d / bins).round() * bins
-    };
-    let places: Vec<f64> = tones.iter().map(place).collect();
-    let low = places.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        *place = if d > 0.5 * bins {
+            d - bins
+        } else if d < -0.5 * bins {
+            d + bins
+        } else {
+            d
+        };
+        low = low.min(*place);
+        high = high.max(*place);
+    }
     let first = (origin + low).floor() + 1.0 - half as f64;
     let last = (origin + high).floor() + half as f64;
-    let count = (last - first) as usize + 1;
+    let count = ((last - first) as usize + 1).next_multiple_of(4);
     if count > MAX_SPAN || count > comb.bins() {
-        return None;
+        return false;
     }
     let q = white.then(|| comb.window.whitener(count));
     let index = (first as i64).rem_euclid(comb.bins() as i64) as usize;
-    let (mut g, mut d) = (vec![0.0; size * count], vec![0.0; size * count]);
-    let (mut qg, mut qd) = (vec![0.0; size * count], vec![0.0; size * count]);
-    let mut r = vec![Complex::<f64>::ZERO; size * count];
+    let [mut g, mut d, mut qg, mut qd] = [[[0.0; MAX_SPAN]; MOST]; 4];
+    let mut phasors = [[Line::ZERO; MAX_LINES]; MOST];
+    let unknowns = 3 * size;
+    out.unknowns = unknowns;
     for (i, tone) in tones.iter().enumerate() {
         let p = origin + places[i] - first;
-        let reach = comb.window.half as f64 + 0.5;
-        for b in 0..count {
-            let x = p - b as f64;
-            if x.abs() < reach {
-                let (value, slope) = comb.window.response::<false>(F4::splat(x));
-                (g[i * count + b], d[i * count + b]) = (value.0[0], slope.0[0]);
-            }
-        }
-        for row in 0..count {
-            let (mut sg, mut sd) = (0.0, 0.0);
-            match q {
-                Some(q) => {
-                    for b in 0..count {
-                        sg += q[row * count + b] * g[i * count + b];
-                        sd += q[row * count + b] * d[i * count + b];
+        comb.window.span::<FMA>(p, &mut g[i][..count], &mut d[i][..count]);
+        match q {
+            Some(q) => {
+                for (row, (&g, &d)) in q.chunks_exact(count).zip(g[i].iter().zip(&d[i])) {
+                    if g == 0.0 {
+                        continue;
+                    }
+                    let (g, d) = (F4::<FMA>::splat(g), F4::splat(d));
+                    for at in (0..count).step_by(4) {
+                        let q = load::<FMA>(row, at);
+                        let sum = q.mul_add(g, load(&qg[i], at));
+                        qg[i][at..at + 4].copy_from_slice(&sum.0);
+                        let sum = q.mul_add(d, load(&qd[i], at));
+                        qd[i][at..at + 4].copy_from_slice(&sum.0);
                     }
                 }
-                None => (sg, sd) = (g[i * count + row], d[i * count + row]),
             }
-            (qg[i * count + row], qd[i * count + row]) = (sg, sd);
+            None => (qg[i], qd[i]) = (g[i], d[i]),
         }
-        comb.project(tone.nu, index, count, &mut r[i * count..(i + 1) * count]);
-    }
-    let phasors: Vec<_> = tones.iter().map(|t| comb.phasors(t.nu)).collect();
-    let lines = comb.offsets.len();
-    let unknowns = 3 * size;
-    let mut gram = vec![0.0; unknowns * unknowns];
-    let mut right = vec![0.0; unknowns];
-    let product = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
-    for i in 0..size {
-        let span = i * count..(i + 1) * count;
-        let ai = tones[i].amplitude;
+        phasors[i] = phasors_body::<FMA>(comb, tone.nu);
+        let mut y = [Complex::<f64>::ZERO; MAX_SPAN];
+        project_with::<FMA>(comb, &phasors[i], index, &mut y[..count]);
         let (mut gr, mut dr) = (Complex::ZERO, Complex::ZERO);
-        for (m, v) in r[span.clone()].iter().enumerate() {
-            gr += v * qg[i * count + m];
-            dr += v * qd[i * count + m];
+        for (y, (g, d)) in y[..count].iter().zip(qg[i].iter().zip(&qd[i])) {
+            gr += y * g;
+            dr += y * d;
         }
-        right[3 * i] = gr.re;
-        right[3 * i + 1] = gr.im;
-        right[3 * i + 2] = (ai.conj() * dr).re;
-        for j in 0..size {
-            let other = j * count..(j + 1) * count;
-            let mut c = Complex::<f64>::ZERO;
+        out.vector[3 * i] = gr.re;
+        out.vector[3 * i + 1] = gr.im;
+        out.vector[3 * i + 2] = (tone.amplitude.conj() * dr).re;
+    }
+    let lines = comb.offsets.len();
+    for i in 0..size {
+        for j in 0..=i {
+            let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
             for (p, q) in phasors[i].iter().zip(&phasors[j]).take(lines) {
-                c += (0..4).map(|tau| p.lane(tau).conj() * q.lane(tau)).sum::<Complex<f64>>();
+                re = F4(p.re).mul_add(F4(q.re), F4(p.im).mul_add(F4(q.im), re));
+                im = F4(p.re).mul_add(F4(q.im), F4(p.im).negate_mul_add(F4(q.re), im));
             }
-            c /= comb.lanes() as f64;
-            let gg = product(&qg[span.clone()], &g[other.clone()]);
-            let gd = product(&qg[span.clone()], &d[other.clone()]);
-            let dg = product(&qd[span.clone()], &g[other.clone()]);
-            let dd = product(&qd[span.clone()], &d[other]);
-            let aj = tones[j].amplitude;
-            let at = |a: usize, b: usize| (3 * i + a) * unknowns + 3 * j + b;
-            gram[at(0, 0)] = c.re * gg;
-            gram[at(0, 1)] = -c.im * gg;
-            gram[at(1, 0)] = c.im * gg;
-            gram[at(1, 1)] = c.re * gg;
-            gram[at(0, 2)] = (c * aj).re * gd;
-            gram[at(1, 2)] = (c * aj).im * gd;
-            gram[at(2, 0)] = (ai.conj() * c).re * dg;
-            gram[at(2, 1)] = -(ai.conj() * c).im * dg;
-            gram[at(2, 2)] = (ai.conj() * c * aj).re * dd;
+            let c = Complex::new(re.sum(), im.sum()) / comb.lanes() as f64;
+            let gg = dot::<FMA>(&qg[i], &g[j], count);
+            let gd = dot::<FMA>(&qg[i], &d[j], count);
+            let dg = dot::<FMA>(&qd[i], &g[j], count);
+            let dd = dot::<FMA>(&qd[i], &d[j], count);
+            let (ai, aj) = (tones[i].amplitude, tones[j].amplitude);
+            let cross = [
+                [c.re * gg, -c.im * gg, (c * aj).re * gd],
+                [c.im * gg, c.re * gg, (c * aj).im * gd],
+                [(ai.conj() * c).re * dg, -(ai.conj() * c).im * dg, (ai.conj() * c * aj).re * dd],
+            ];
+            for (a, row) in cross.iter().enumerate() {
+                for (b, &v) in row.iter().enumerate() {
+                    out.matrix[(3 * i + a) * unknowns + 3 * j + b] = v;
+                    out.matrix[(3 * j + b) * unknowns + 3 * i + a] = v;
+                }
+            }
         }
     }
     for u in 0..unknowns {
-        gram[u * unknowns + u] *= 1.0 + 1e-12;
+        out.matrix[u * unknowns + u] *= 1.0 + 1e-12;
     }
-    Some((gram, right))
+    true
 }
 
-/// Variances of jointly fitted tones in units of the noise power: as [`variances`], but with what
+/// Variances of jointly fitted tones in units of the noise power: as in [`Bend`], but with what
 /// the neighbours cost. `None` where the equations are singular.
 pub(crate) fn joint_variances(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
-) -> Option<Vec<(f64, f64)>> {
-    let (mut gram, _) = normal_equations(comb, tones, white, half)?;
-    let unknowns = 3 * tones.len();
-    if !linear::factor(&mut gram, unknowns) {
+) -> Option<[(f64, f64); MAX_GROUP]> {
+    let mut normal = Normal::EMPTY;
+    if !normal_equations(comb, tones, white, half, &mut normal) || !normal.solve() {
         return None;
     }
     let scale = 0.5 / comb.lanes() as f64;
-    let variance = |direction: &[(usize, f64)]| {
-        let mut v = vec![0.0; unknowns];
-        direction.iter().for_each(|&(u, c)| v[u] = c);
-        linear::solve(&gram, unknowns, &mut v);
-        scale * direction.iter().map(|&(u, c)| c * v[u]).sum::<f64>()
-    };
-    let each = tones.iter().enumerate().map(|(i, t)| {
+    let mut out = [(0.0, 0.0); MAX_GROUP];
+    for (i, (out, t)) in out.iter_mut().zip(tones).enumerate() {
         let unit = t.amplitude / t.amplitude.norm();
-        let va = variance(&[(3 * i, unit.re), (3 * i + 1, unit.im)]);
+        let va = normal.variance(&[(3 * i, unit.re), (3 * i + 1, unit.im)]);
         // Of P times |A|², as for a single tone.
-        (va, variance(&[(3 * i + 2, 1.0)]) * t.amplitude.norm_sqr())
-    });
-    Some(each.collect())
+        *out = (scale * va, scale * normal.variance(&[(3 * i + 2, 1.0)]) * t.amplitude.norm_sqr());
+    }
+    Some(out)
 }
 
-/// One joint Gauss-Newton step for tones that share bins; all are peeled. Returns the new tones
-/// and the largest step in bins, or `None` where the normal equations are singular.
-fn joint_step(comb: &Comb, tones: &[Tone], white: bool, half: usize) -> Option<(Vec<Tone>, f64)> {
-    let size = tones.len();
-    let unknowns = 3 * size;
-    let (mut gram, mut right) = normal_equations(comb, tones, white, half)?;
-    if !linear::factor(&mut gram, unknowns) {
+/// One joint Gauss-Newton step for tones that share bins; all are peeled. Writes the new tones and
+/// returns the largest step in bins, or `None` where the normal equations are singular.
+fn joint_step(
+    comb: &Comb,
+    tones: &[Tone],
+    white: bool,
+    half: usize,
+    next: &mut [Tone],
+) -> Option<f64> {
+    let mut normal = Normal::EMPTY;
+    if !normal_equations(comb, tones, white, half, &mut normal) || !normal.solve() {
         return None;
     }
-    linear::solve(&gram, unknowns, &mut right);
+    let right = normal.right();
     let mut largest = 0.0f64;
-    let mut out = Vec::with_capacity(size);
-    for (i, tone) in tones.iter().enumerate() {
+    for (i, (tone, next)) in tones.iter().zip(next).enumerate() {
         let delta = right[3 * i + 2];
         largest = largest.max(delta.abs());
         let a = tone.amplitude + Complex::new(right[3 * i], right[3 * i + 1]);
         let shift = delta.clamp(-0.5, 0.5) / comb.geometry.scale();
-        out.push(moved(tone, shift, a, comb.mean_time()));
+        *next = moved(tone, shift, a, comb.mean_time());
+        if !next.nu.is_finite() || !next.amplitude.norm().is_finite() {
+            return None;
+        }
     }
-    out.iter().all(|t| t.nu.is_finite() && t.amplitude.norm().is_finite()).then_some((out, largest))
+    Some(largest)
 }
 
-/// Solves a group of peeled tones jointly, in place; the comb's residual follows. `false` where the
-/// steps do not settle; the tones are then as they were.
+/// Solves a group of at most [`MAX_GROUP`] peeled tones jointly, in place; the comb's residual
+/// follows. `false` where the steps do not settle; the tones are then as they were.
 pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, steps: usize) -> bool {
-    let start = tones.to_vec();
+    let size = tones.len();
+    let mut start = [Tone::NONE; MAX_GROUP];
+    start[..size].copy_from_slice(tones);
+    let mut next = start;
+    // In noise smaller steps are far below the error.
+    let enough = if floor.white { 1e-4 } else { 1e-5 };
     let mut settled = false;
     for _ in 0..steps {
-        let Some((next, largest)) = joint_step(comb, tones, floor.white, floor.half()) else {
+        let half = floor.half();
+        let Some(largest) = joint_step(comb, tones, floor.white, half, &mut next[..size]) else {
             break;
         };
-        for (old, new) in tones.iter_mut().zip(next) {
-            comb.replace(old, &new);
-            *old = new;
+        for (old, new) in tones.iter_mut().zip(&next) {
+            comb.replace(old, new);
+            *old = *new;
         }
         if largest > 5.0 {
             break;
         }
-        if largest < 1e-5 {
+        if largest < enough {
             settled = true;
             break;
         }
     }
     if !settled {
         // A last look: slow convergence near the noise is still convergence.
-        settled = joint_step(comb, tones, floor.white, floor.half()).is_some_and(|(_, d)| d < 1e-2);
+        settled = joint_step(comb, tones, floor.white, floor.half(), &mut next[..size])
+            .is_some_and(|d| d < 1e-2);
     }
     if !settled {
         for (tone, old) in tones.iter_mut().zip(start) {

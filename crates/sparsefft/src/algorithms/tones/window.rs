@@ -9,7 +9,12 @@
 //! first null at h = √(β²+π²)/π·B/(B-1) bins, below [`Window::leak`] beyond. White noise of power σ² per
 //! sample gives every bin the power σ²Σg², with the correlation
 //! R(d) = Σ g²cos(2π(r-B/2)d/B)/Σg² between bins d apart; [`Window::whitener`] is its inverse.
+//!
+//! The response between the bins comes from a table: polynomials of degree 5 in each 32nd of a bin,
+//! one for every bin around a tone, so that all bins of a footprint take ten instructions each.
+//! [`Matched`] is the same for the whitened response Q·g, the filter of the fits in noise.
 
+use super::refine::HALF_WHITE;
 use crate::cpu::math::cis_turns;
 use crate::cpu::wide::F4;
 use crate::stages::window::bessel_i0;
@@ -21,6 +26,12 @@ pub(crate) const BETAS: [f64; 5] = [14.0, 16.0, 18.0, 21.0, 24.0];
 
 /// Most bins that one tone's footprint holds.
 pub(crate) const MAX_FOOT: usize = 24;
+/// Bins on each side of a tone in the table.
+const REACH: usize = MAX_FOOT / 2;
+/// Cells of the table in one bin.
+const CELLS: usize = 32;
+/// Coefficients of the polynomial of a cell.
+const TERMS: usize = 6;
 /// Most bins that one joint fit spans.
 pub(crate) const MAX_SPAN: usize = 64;
 
@@ -45,6 +56,144 @@ pub(crate) struct Window {
     pub(crate) half: usize,
     correlation: Vec<f64>,
     whiteners: Vec<OnceLock<Vec<f64>>>,
+    table: Vec<Cell<MAX_FOOT>>,
+    matched: OnceLock<Matched>,
+}
+
+/// Polynomials of one cell in u, -1 … 1 over the cell, lowest power first.
+type Cell<const COLUMNS: usize> = [[f64; COLUMNS]; TERMS];
+
+/// Whitened responses of the bins of a fit in noise, [`HALF_WHITE`] on each side.
+#[derive(Debug)]
+pub(crate) struct Matched {
+    /// Cells for positions from half a bin before to half a bin after the middle two bins. After
+    /// the bins of Q·g come gᵀQg and dᵀQd.
+    cells: Vec<Cell<COLUMNS>>,
+}
+
+/// Columns of [`Matched`]: the bins, gᵀQg, dᵀQd, and nothing to fill a vector.
+const COLUMNS: usize = 2 * HALF_WHITE + 4;
+
+/// What a fit in noise needs at one position.
+pub(crate) struct Filter {
+    /// Q·g and its derivative.
+    pub(crate) g: [f64; 2 * HALF_WHITE],
+    pub(crate) d: [f64; 2 * HALF_WHITE],
+    pub(crate) gg: f64,
+    pub(crate) gd: f64,
+    pub(crate) dd: f64,
+}
+
+impl Matched {
+    fn new(window: &Window) -> Self {
+        const COUNT: usize = 2 * HALF_WHITE;
+        let q = window.whitener(COUNT);
+        let (nodes, basis) = interpolation();
+        let cell = |c: usize| {
+            // Values at the nodes of the cell.
+            let mut values = [[0.0; COLUMNS]; TERMS];
+            for (values, u) in values.iter_mut().zip(nodes) {
+                let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64 - 0.5;
+                let (mut g, mut d) = ([0.0; COUNT], [0.0; COUNT]);
+                for i in 0..COUNT {
+                    let x = f + (HALF_WHITE - 1) as f64 - i as f64;
+                    let (value, slope) = window.response::<false>(F4::splat(x));
+                    (g[i], d[i]) = (value.0[0], slope.0[0]);
+                }
+                for i in 0..COUNT {
+                    let row = &q[i * COUNT..(i + 1) * COUNT];
+                    let along = |v: &[f64]| -> f64 { row.iter().zip(v).map(|(q, v)| q * v).sum() };
+                    values[i] = along(&g);
+                    values[COUNT] += g[i] * values[i];
+                    values[COUNT + 1] += d[i] * along(&d);
+                }
+            }
+            polynomials(&basis, &values)
+        };
+        Matched { cells: (0..2 * CELLS).map(cell).collect() }
+    }
+
+    /// The filter for a tone f bins after the last bin of the lower half; `None` outside the table.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn at<const FMA: bool>(&self, f: f64) -> Option<Filter> {
+        const COUNT: usize = 2 * HALF_WHITE;
+        let place = (f + 0.5) * CELLS as f64;
+        if !(0.0..(2 * CELLS) as f64).contains(&place) {
+            return None;
+        }
+        let cell = &self.cells[place as usize];
+        let u = F4::<FMA>::splat(2.0 * (place - (place as usize) as f64) - 1.0);
+        let scale = F4::splat(2.0 * CELLS as f64);
+        let mut out = Filter { g: [0.0; COUNT], d: [0.0; COUNT], gg: 0.0, gd: 0.0, dd: 0.0 };
+        for at in (0..COUNT).step_by(4) {
+            let (value, slope) = horner::<FMA, COLUMNS>(cell, at, u);
+            out.g[at..at + 4].copy_from_slice(&value.0);
+            out.d[at..at + 4].copy_from_slice(&(slope * scale).0);
+        }
+        let (value, slope) = horner::<FMA, COLUMNS>(cell, COUNT, u);
+        // Q is symmetric: the derivative of gᵀQg is twice gᵀQd.
+        (out.gg, out.dd, out.gd) = (value.0[0], value.0[1], 0.5 * (slope * scale).0[0]);
+        Some(out)
+    }
+}
+
+/// Value and derivative (by u) of four columns of a cell.
+#[inline(always)] // part of vectorised loops
+fn horner<const FMA: bool, const COLUMNS: usize>(
+    cell: &Cell<COLUMNS>,
+    at: usize,
+    u: F4<FMA>,
+) -> (F4<FMA>, F4<FMA>) {
+    let mut p = load::<FMA, COLUMNS>(&cell[TERMS - 1], at);
+    let mut d = F4::ZERO;
+    for k in (0..TERMS - 1).rev() {
+        d = d.mul_add(u, p);
+        p = p.mul_add(u, load::<FMA, COLUMNS>(&cell[k], at));
+    }
+    (p, d)
+}
+
+#[inline(always)] // one load
+fn load<const FMA: bool, const COLUMNS: usize>(from: &[f64; COLUMNS], at: usize) -> F4<FMA> {
+    F4([from[at], from[at + 1], from[at + 2], from[at + 3]])
+}
+
+/// Chebyshev nodes and, for each, the coefficients of the polynomial that is 1 there and 0 at the
+/// others.
+fn interpolation() -> ([f64; TERMS], [[f64; TERMS]; TERMS]) {
+    let mut nodes = [0.0; TERMS];
+    for (m, u) in nodes.iter_mut().enumerate() {
+        *u = (PI * (m as f64 + 0.5) / TERMS as f64).cos();
+    }
+    let mut basis = [[0.0; TERMS]; TERMS];
+    for (m, b) in basis.iter_mut().enumerate() {
+        b[0] = 1.0;
+        for (_, &u) in nodes.iter().enumerate().filter(|(j, _)| *j != m) {
+            // Times (x - u)/(u_m - u).
+            let scale = 1.0 / (nodes[m] - u);
+            for k in (0..TERMS).rev() {
+                let below = if k > 0 { b[k - 1] } else { 0.0 };
+                b[k] = (below - u * b[k]) * scale;
+            }
+        }
+    }
+    (nodes, basis)
+}
+
+/// The polynomials through values at the nodes.
+fn polynomials<const COLUMNS: usize>(
+    basis: &[[f64; TERMS]; TERMS],
+    values: &Cell<COLUMNS>,
+) -> Cell<COLUMNS> {
+    let mut out = [[0.0; COLUMNS]; TERMS];
+    for (values, basis) in values.iter().zip(basis) {
+        for (out, b) in out.iter_mut().zip(basis) {
+            for (o, v) in out.iter_mut().zip(values) {
+                *o += b * v;
+            }
+        }
+    }
+    out
 }
 
 /// The bins around a tone and how they see it.
@@ -56,8 +205,6 @@ pub(crate) struct Foot {
     pub(crate) count: usize,
     /// Ĝ(P - b).
     pub(crate) gain: [f64; MAX_FOOT],
-    /// ∂Ĝ/∂P.
-    pub(crate) slope: [f64; MAX_FOOT],
 }
 
 impl Window {
@@ -89,7 +236,7 @@ impl Window {
         let correlation = correlation(beta, half_length / bins as f64);
         // A = -π².
         let null = (beta * beta + PI * PI).sqrt() / PI * bins as f64 / (bins - 1) as f64;
-        Window {
+        let mut window = Window {
             beta,
             bins,
             taps,
@@ -101,7 +248,99 @@ impl Window {
             half: ((null + 1.0).ceil() as usize).next_multiple_of(2).min(MAX_FOOT / 2),
             correlation,
             whiteners: (0..=MAX_SPAN).map(|_| OnceLock::new()).collect(),
+            table: Vec::new(),
+            matched: OnceLock::new(),
+        };
+        let (nodes, basis) = interpolation();
+        window.table = (0..CELLS)
+            .map(|c| {
+                let mut values = [[0.0; MAX_FOOT]; TERMS];
+                for (values, u) in values.iter_mut().zip(nodes) {
+                    let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64;
+                    for at in (0..MAX_FOOT).step_by(4) {
+                        let x = f + (REACH - 1) as f64 - at as f64;
+                        let (g, _) = window.response::<false>(F4::splat(x) - F4::COUNT);
+                        values[at..at + 4].copy_from_slice(&g.0);
+                    }
+                }
+                polynomials(&basis, &values)
+            })
+            .collect();
+        window
+    }
+
+    /// The whitened responses.
+    pub(crate) fn matched(&self) -> &Matched {
+        self.matched.get_or_init(|| Matched::new(self))
+    }
+
+    /// Ĝ and its derivative at P - b for `count` bins, a multiple of 4, the first of which is
+    /// `before` bins before the one at or below P; `before` may lie a few bins off the middle.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn rows<const FMA: bool>(
+        &self,
+        fraction: f64,
+        before: i64,
+        count: usize,
+        gain: &mut [f64; MAX_FOOT],
+        slope: &mut [f64; MAX_FOOT],
+    ) {
+        let start = (REACH as i64 - 1 - before) as usize;
+        let (cell, u) = self.cell(fraction);
+        let u = F4::<FMA>::splat(u);
+        let scale = F4::splat(2.0 * CELLS as f64);
+        for at in (0..count).step_by(4) {
+            let (value, d) = horner::<FMA, MAX_FOOT>(cell, start + at, u);
+            gain[at..at + 4].copy_from_slice(&value.0);
+            slope[at..at + 4].copy_from_slice(&(d * scale).0);
         }
+    }
+
+    /// Ĝ and its derivative at P - b for b = 0, 1, …, P being any place among or near them; 0 beyond
+    /// the main lobe. Both slices are as long and begin as zeros.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn span<const FMA: bool>(&self, p: f64, gain: &mut [f64], slope: &mut [f64]) {
+        let whole = p.floor();
+        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
+        self.rows::<FMA>(p - whole, self.half as i64 - 1, 2 * self.half, &mut g, &mut d);
+        // Bin b of the slices is number b - first of the footprint.
+        let first = whole as i64 + 1 - self.half as i64;
+        let from = first.clamp(0, gain.len() as i64);
+        let to = (first + 2 * self.half as i64).clamp(from, gain.len() as i64);
+        let own = (from - first) as usize..(to - first) as usize;
+        if own.start < own.end {
+            gain[from as usize..to as usize].copy_from_slice(&g[own.clone()]);
+            slope[from as usize..to as usize].copy_from_slice(&d[own]);
+        }
+    }
+
+    /// -Ĝ''/4π at P - b for the bins of a fit with this many on each side.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn bends<const FMA: bool>(
+        &self,
+        fraction: f64,
+        half: usize,
+        out: &mut [f64; MAX_FOOT],
+    ) {
+        let (cell, u) = self.cell(fraction);
+        let u = F4::<FMA>::splat(u);
+        let scale = F4::splat(-(2.0 * CELLS as f64).powi(2) / (4.0 * PI));
+        for at in (0..2 * half).step_by(4) {
+            let mut p = F4::ZERO;
+            for k in (2..TERMS).rev() {
+                let c = load::<FMA, MAX_FOOT>(&cell[k], REACH - half + at);
+                p = p.mul_add(u, c * F4::splat((k * (k - 1)) as f64));
+            }
+            out[at..at + 4].copy_from_slice(&(p * scale).0);
+        }
+    }
+
+    /// The cell of a fraction of a bin and the place in it.
+    #[inline(always)] // an address
+    fn cell(&self, fraction: f64) -> (&Cell<MAX_FOOT>, f64) {
+        let place = fraction * CELLS as f64;
+        let c = (place as usize).min(CELLS - 1);
+        (&self.table[c], 2.0 * (place - c as f64) - 1.0)
     }
 
     /// Ĝ and its derivative at four distances.
@@ -117,6 +356,7 @@ impl Window {
     }
 
     /// Second derivative of the response at one distance, by differences of the first.
+    #[cfg(test)]
     pub(crate) fn curvature(&self, x: f64) -> f64 {
         const STEP: f64 = 1e-3;
         let (_, d) = self.response::<false>(F4([x - STEP, x + STEP, x, x]));
@@ -126,19 +366,22 @@ impl Window {
     /// The footprint of a tone at position P with this many bins, an even number, on each side.
     #[inline(always)] // must inherit the instruction set of its caller
     pub(crate) fn foot<const FMA: bool>(&self, position: f64, half: usize) -> Foot {
-        let first = position.floor() as i64 + 1 - half as i64;
+        let whole = position as usize;
+        let first = whole + 1 + self.bins - half;
         let mut foot = Foot {
-            first: first.rem_euclid(self.bins as i64) as usize,
+            first: if first >= self.bins { first - self.bins } else { first },
             count: 2 * half,
             gain: [0.0; MAX_FOOT],
-            slope: [0.0; MAX_FOOT],
         };
-        let mut x = F4::<FMA>::splat(position - first as f64) - F4::COUNT;
+        let (cell, u) = self.cell(position - whole as f64);
+        let u = F4::<FMA>::splat(u);
         for at in (0..2 * half).step_by(4) {
-            let (g, d) = self.response::<FMA>(x);
-            foot.gain[at..at + 4].copy_from_slice(&g.0);
-            foot.slope[at..at + 4].copy_from_slice(&d.0);
-            x = x - F4::splat(4.0);
+            let from = REACH - half + at;
+            let mut p = load::<FMA, MAX_FOOT>(&cell[TERMS - 1], from);
+            for k in (0..TERMS - 1).rev() {
+                p = p.mul_add(u, load::<FMA, MAX_FOOT>(&cell[k], from));
+            }
+            foot.gain[at..at + 4].copy_from_slice(&p.0);
         }
         foot
     }
@@ -207,6 +450,43 @@ mod tests {
                 let worst = far.map(|x| dtft(x).abs()).fold(0.0, f64::max);
                 assert!(worst < 1.4 * w.leak + 1e-14, "{beta} {bins}: {worst} {}", w.leak);
             }
+        }
+    }
+
+    #[test]
+    fn tables_are_the_response() {
+        for beta in BETAS {
+            let w = Window::new(beta, 256);
+            let mut worst = [0.0f64; 4];
+            for i in 0..333 {
+                let f = i as f64 / 333.0;
+                // Beyond the bins that are peeled the series does not hold.
+                let foot = w.foot::<false>(7.0 + f, w.half);
+                assert_eq!(foot.first, (256 + 8 - w.half) % 256);
+                let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
+                w.rows::<false>(f, 3, 8, &mut g, &mut d);
+                for b in 12 - w.half..12 + w.half {
+                    let (value, slope) = w.response::<false>(F4::splat(f + 11.0 - b as f64));
+                    let gain = foot.gain[b + w.half - 12];
+                    worst[0] = worst[0].max((gain - value.0[0]).abs());
+                    if (8..16).contains(&b) {
+                        worst[1] = worst[1].max((g[b - 8] - value.0[0]).abs());
+                        worst[2] = worst[2].max((d[b - 8] - slope.0[0]).abs());
+                    }
+                }
+                // The whitened response, from its definition.
+                let f = 2.0 * f - 0.5;
+                let filter = w.matched().at::<false>(f).unwrap();
+                let q = w.whitener(12);
+                for i in 0..12 {
+                    let x = |j: usize| F4::splat(f + 5.0 - j as f64);
+                    let sum: f64 =
+                        (0..12).map(|j| q[12 * i + j] * w.response::<false>(x(j)).0.0[0]).sum();
+                    worst[3] = worst[3].max((filter.g[i] - sum).abs() / filter.gg);
+                }
+            }
+            assert!(worst[0] < 1e-12 && worst[1] < 1e-12 && worst[2] < 1e-9, "{beta} {worst:?}");
+            assert!(worst[3] < 1e-8, "{beta} {worst:?}");
         }
     }
 

@@ -1,0 +1,328 @@
+//! One attempt with a number of bins: the order of the steps, and what the noise floor asks for.
+
+use super::certify::{ordered, verify};
+use super::comb::{Comb, Geometry, Tone};
+use super::extras::{self, Stretch};
+use super::locate::Limits;
+use super::refine::{Bend, Floor, Second};
+use super::strides::CROWD_SHARE;
+use super::window::{BETAS, Window, leak};
+use super::{Found, too_short};
+use crate::Error;
+use crate::algorithms::Run;
+use crate::problem::Noise;
+use crate::stages::Stage;
+use crate::stages::certify::{threshold, upper_quantile};
+
+/// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
+/// deviate.
+const CROWD: (f64, f64) = (0.15, -1.036_433_389_493_789_8);
+/// The same once most tones are peeled.
+pub(super) const PEELED: (f64, f64) = (0.35, -0.385_320_466_407_567_7);
+/// The median.
+const MEDIAN: (f64, f64) = (0.5, 0.0);
+/// Ratio of the floors that [`CROWD`] and [`MEDIAN`] give (1 for noise, 0.75 with the bins 40 %
+/// occupied) below which all bins hold tones.
+const SCATTER: f64 = 0.6;
+/// Share of active bins above which a comb is too small.
+const CROWDED: f64 = 0.3;
+/// Share of the power that must be left for its order to matter: less is not looked at.
+const ORDER_COUNTS: f64 = 0.02;
+/// Strides that are tried beside the first.
+const STRIDES: u64 = 5;
+/// Noise is the limit where its power exceeds that of leakage by this factor.
+const NOISY: f64 = 30.0;
+/// Where the noise power is not this many times that of leakage, a tighter window is taken:
+/// whitening amplifies leakage a hundredfold.
+const TIGHT: f64 = 10000.0;
+/// The tightest shape for locating in as many bins as can be had.
+const NARROW: f64 = BETAS[2];
+/// The shape for signals without noise.
+const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
+
+/// How an attempt with a number of bins ended.
+pub(super) enum Outcome {
+    Done(Box<Found>),
+    /// More bins are wanted; at least this many. What was found so far, for the case that no more
+    /// can be had.
+    Grow(usize, Option<Box<Found>>),
+}
+
+/// One attempt with a number of bins.
+pub(super) struct Engine<'r, 'a> {
+    pub(super) run: &'r mut Run<'a>,
+    pub(super) bins: usize,
+    /// Most bins that could be had.
+    pub(super) most: usize,
+    /// Standard deviations at which noise counts as a tone.
+    pub(super) z: f64,
+    pub(super) tones: Vec<Tone>,
+    /// Tones whose bins have changed since they were fitted.
+    pub(super) dirty: Vec<bool>,
+    pub(super) bands: Vec<Stretch>,
+    pub(super) clusters: Vec<Stretch>,
+    /// Bins of the first comb that bands cover.
+    pub(super) skip: Vec<bool>,
+    pub(super) list: Vec<u32>,
+    /// Bends of tones that a band covers in the first comb, as another comb shows them.
+    pub(super) bends: Vec<Option<Bend>>,
+    /// What the verification adds to each tone, and from how many samples.
+    pub(super) seconds: Vec<Option<Second>>,
+    pub(super) second_samples: u64,
+    /// Whether clusters have been seen with fewer bins already.
+    pub(super) retried: bool,
+    /// Whether what is left has an order that noise has not.
+    pub(super) ordered: bool,
+}
+
+impl<'r, 'a> Engine<'r, 'a> {
+    pub(super) fn new(run: &'r mut Run<'a>, bins: usize, most: usize, retried: bool) -> Self {
+        let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
+        let list = std::mem::take(&mut run.workspace.lists[0]);
+        Engine {
+            run,
+            bins,
+            most,
+            z,
+            tones: Vec::new(),
+            dirty: Vec::new(),
+            bands: Vec::new(),
+            clusters: Vec::new(),
+            skip: Vec::new(),
+            list,
+            bends: Vec::new(),
+            seconds: Vec::new(),
+            second_samples: 0,
+            retried,
+            ordered: false,
+        }
+    }
+
+    pub(super) fn attempt(mut self) -> Result<Outcome, Error> {
+        let problem = &self.run.plan.problem;
+        let (n, seed) = (problem.n, problem.seed);
+        let Some(geometry) = Geometry::new(n, self.bins, 0, seed) else {
+            return Ok(Outcome::Done(Box::new(too_short(n))));
+        };
+        let exact = problem.noise == Noise::Exact && self.bins < self.most;
+        let beta = if exact { TIGHTEST } else { BETAS[0] };
+        let mut first = Comb::new(self.run.plan, geometry, beta);
+        first.measure(self.run, 1, &[])?;
+        let mut wanted = self.crowded(&first, CROWDED);
+        if wanted.is_none() {
+            // The first line tells the window, so that the others need not be windowed twice.
+            let beta = first.window.beta;
+            self.tighten(&mut first);
+            if first.window.beta != beta {
+                wanted = self.crowded(&first, CROWDED);
+            }
+        }
+        if let Some(wanted) = wanted {
+            first.recycle(self.run);
+            self.finish();
+            return Ok(Outcome::Grow(wanted, None));
+        }
+        let rungs = first.geometry.ladder.len() - 1;
+        first.measure(self.run, rungs, &[])?;
+        let outcome = self.solve(&mut first)?;
+        first.recycle(self.run);
+        self.finish();
+        Ok(outcome)
+    }
+
+    pub(super) fn finish(self) {
+        self.run.workspace.lists[0] = self.list;
+    }
+
+    /// How many bins are needed if more than this share of them is occupied: tones fill a main lobe
+    /// each.
+    pub(super) fn crowded(&mut self, comb: &Comb, most: f64) -> Option<usize> {
+        let s2 = self.quantile(comb, CROWD);
+        if s2 == 0.0 || self.bins >= self.most {
+            return None;
+        }
+        let floor = self.floor(comb, s2);
+        let limits = Limits::new(floor, comb.lanes(), self.z);
+        let active = comb.energy.iter().filter(|&&e| e > limits.detect).count();
+        let share = active as f64 / self.bins as f64;
+        if share > 0.1 && share <= most {
+            // Tones stand out, so that they do not fill all bins.
+            return None;
+        }
+        // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
+        let median = self.quantile(comb, MEDIAN);
+        let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
+        if share <= most && !full {
+            return None;
+        }
+        let lobes = active as f64 / (2.0 * comb.window.null);
+        let wanted = if share > 0.75 || full {
+            4 * self.bins
+        } else {
+            (5.0 * comb.window.null * lobes) as usize
+        };
+        Some(wanted.next_power_of_two().max(2 * self.bins))
+    }
+
+    /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
+    pub(super) fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
+        let step = comb.bins().div_ceil(512);
+        let sample = &mut self.run.workspace.energies;
+        sample.clear();
+        sample.extend(comb.energy.iter().step_by(step));
+        let rank = ((sample.len() as f64 * p) as usize).min(sample.len() - 1);
+        let value = *sample.select_nth_unstable_by(rank, f64::total_cmp).1;
+        value / threshold(comb.lanes(), z)
+    }
+
+    /// The floor of a comb whose noise power is s2.
+    pub(super) fn floor(&self, comb: &Comb, s2: f64) -> Floor {
+        let strongest = match self.tones.iter().map(|t| t.amplitude.norm_sqr()).reduce(f64::max) {
+            Some(a) => a,
+            None => comb.energy.iter().copied().fold(0.0, f64::max) / comb.lanes() as f64,
+        };
+        let leak2 = comb.window.leak.powi(2) * strongest;
+        // Rounding of the transform, and of phases νt up to n/2 turns, in the signal as in the model.
+        let n = self.run.plan.problem.n as f64;
+        let rounding = (4e-16 * (1.0 + 1e-2 * n.log2()) + 2.5e-17 * n).powi(2);
+        let s2 = s2.max(0.05 * leak2).max(rounding * strongest);
+        Floor { s2, leak2, white: s2 > NOISY * leak2 }
+    }
+
+    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise.
+    pub(super) fn tighten(&mut self, comb: &mut Comb) -> Floor {
+        loop {
+            let s2 = self.quantile(comb, CROWD);
+            let floor = self.floor(comb, s2);
+            // Where more bins cannot be had, narrow lobes come first; once the tones are peeled the
+            // window may still become tighter.
+            let most = if self.bins < self.most { TIGHTEST } else { NARROW };
+            match tighter(&floor, &comb.window, s2) {
+                Some(beta) if beta.min(most) > comb.window.beta => {
+                    comb.rewindow(self.run, beta.min(most));
+                }
+                _ => return floor,
+            }
+        }
+    }
+
+    /// Once the tones are peeled the floor is seen better; if it asks for a tighter window after
+    /// all, the same tones are peeled and refined under that.
+    pub(super) fn tighten_again(&mut self, first: &mut Comb, limits: &mut Limits) {
+        while let Some(beta) = tighter(&limits.floor, &first.window, limits.floor.s2) {
+            first.rewindow(self.run, beta);
+            self.tones.iter().for_each(|t| first.remove(t));
+            self.dirty.fill(true);
+            let s2 = self.quantile(first, PEELED);
+            *limits = Limits::new(self.floor(first, s2), first.lanes(), self.z);
+            self.refine(first, &limits.floor);
+            self.settle(first, limits);
+        }
+    }
+
+    /// Everything after the first comb has been measured.
+    pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
+        let n = self.run.plan.problem.n;
+        let floor = self.tighten(first);
+        if let Some(wanted) = self.crowded(first, 1.4 * CROWDED)
+            && self.bins < self.most
+        {
+            // All lines see weaker tones than the first.
+            return Ok(Outcome::Grow(wanted, None));
+        }
+        let mut limits = Limits::new(floor, first.lanes(), self.z);
+        self.settle(first, &mut limits);
+        self.tighten_again(first, &mut limits);
+        let mut which = 1;
+        let mut stalled = 0;
+        let (mut verified, mut last);
+        loop {
+            let mut other = self.other(first, &limits, which)?;
+            let (floor, z) = self.other_floor(&other, first, &limits);
+            let uncertainty = self.uncertainty(first);
+            let mut skip = Vec::new();
+            extras::mask(&other.geometry, other.window.half, &self.bands, &mut skip);
+            let seen = verify(&other, &floor, z, &skip, uncertainty);
+            let ghosts = self.drop_ghosts(first, &mut other, &floor);
+            let open = self.open(first, &limits);
+            last = seen;
+            verified = open == 0 && seen.unexplained == 0 && seen.quiet && ghosts == (0, 0);
+            self.run.clock.lap(Stage::Certify);
+            // Where the combs read much of the record, they share samples and thus noise.
+            let lanes = first.lanes() * self.bins + other.lanes() * other.bins();
+            if verified && floor.white && 8 * lanes as u64 <= n {
+                self.look_again(&other, &floor);
+            }
+            if verified || which >= STRIDES || stalled >= 2 {
+                other.recycle(self.run);
+                break;
+            }
+            let hidden = seen.unexplained > 0 && self.share(first) > CROWD_SHARE;
+            if other.bins() != self.bins && (open == 0 || hidden) {
+                // A finer comb sees what this one cannot.
+                let least = other.bins().max(4 * self.bins);
+                let wanted = if hidden { self.crowded(&other, CROWDED) } else { None };
+                other.recycle(self.run);
+                let found = self.conclude(first, &limits, &last, false)?;
+                return Ok(Outcome::Grow(wanted.unwrap_or(least), Some(Box::new(found))));
+            }
+            if stalled > 0 {
+                self.forget_suspects(first, &mut other, &limits);
+            }
+            let added = self.untangle(first, &mut limits, other, which)?;
+            stalled = if added { 0 } else { stalled + 1 };
+            which += 1;
+        }
+        // Where the bins are crowded, what is left is more likely tones than anything else.
+        let occupied =
+            2.0 * first.window.null * self.tones.len() as f64 + self.open(first, &limits) as f64;
+        let crowded = occupied > 0.3 * self.bins as f64 && self.bins < self.most;
+        if !verified && !crowded {
+            self.drifts(first, &limits);
+            let named = self.name_rest(first, &limits);
+            if named && self.open(first, &limits) == 0 {
+                let mut other = self.other(first, &limits, STRIDES + 1)?;
+                let (floor, z) = self.other_floor(&other, first, &limits);
+                let mut skip = Vec::new();
+                let all = [self.bands.as_slice(), &self.clusters].concat();
+                extras::mask(&other.geometry, other.window.half, &all, &mut skip);
+                last = verify(&other, &floor, z, &skip, self.uncertainty(first));
+                let ghosts = self.drop_ghosts(first, &mut other, &floor);
+                self.uncover(first, &mut other, &floor, &skip);
+                other.recycle(self.run);
+                verified =
+                    last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;
+            }
+        }
+        if verified && self.bands.is_empty() && self.share(first) > ORDER_COUNTS {
+            let real = self.run.signal.is_real();
+            let mut lines = self.run.workspace.take(0);
+            self.ordered = ordered(first, &self.tones, real, &mut lines);
+            self.run.workspace.give(lines);
+            verified = !self.ordered;
+        }
+        let found = self.conclude(first, &limits, &last, verified)?;
+        // What looks like a cluster may be tones that collide in this comb; more bins would tell.
+        let doubtful = !self.retried && self.bins < self.most && !found.clusters.is_empty();
+        if verified && !doubtful {
+            return Ok(Outcome::Done(Box::new(found)));
+        }
+        let wanted = if verified { 2 * self.bins } else { 4 * self.bins };
+        Ok(Outcome::Grow(wanted, Some(Box::new(found))))
+    }
+}
+
+/// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
+/// tightest.
+fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
+    if floor.leak2 == 0.0 || s2 >= TIGHT * floor.leak2 {
+        return None;
+    }
+    let strongest = floor.leak2 / window.leak.powi(2);
+    let fits = |b: &f64| s2 >= TIGHT * leak(*b).powi(2) * strongest;
+    let wanted = match s2 < 4.0 * floor.leak2 {
+        true => TIGHTEST,
+        false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
+    };
+    (wanted > window.beta).then_some(wanted)
+}

@@ -1,0 +1,188 @@
+//! Locating and refining on the first comb until nothing more comes.
+
+use super::comb::{Comb, Tone};
+use super::engine::{Engine, PEELED};
+use super::locate::{self, Limits, decode};
+use super::refine::{Floor, fit_group, fit_one, groups};
+use crate::stages::Stage;
+
+/// Rounds of locating and refining on one comb.
+const ROUNDS: usize = 6;
+/// Passes over tones whose neighbours have moved.
+const PASSES: usize = 5;
+/// Square of a move, in units of the noise power, below which neighbours need not be told.
+const MOVED: f64 = 0.2;
+
+impl Engine<'_, '_> {
+    /// Locates and refines on the first comb until nothing more comes.
+    pub(super) fn settle(&mut self, first: &mut Comb, limits: &mut Limits) -> usize {
+        let mut total = 0;
+        for _ in 0..ROUNDS {
+            let before = self.tones.len();
+            let skip = std::mem::take(&mut self.skip);
+            let old = decode(first, limits, &skip, &mut self.tones, &mut self.list);
+            let added = self.tones.len() - before;
+            self.skip = skip;
+            self.run.clock.lap(Stage::Locate);
+            self.mark(first, old);
+            if added > 0 {
+                self.refine(first, &limits.floor);
+            }
+            // The floor is seen better with every tone that is gone.
+            let s2 = self.quantile(first, PEELED);
+            *limits = Limits::new(self.floor(first, s2), first.lanes(), self.z);
+            let before = self.tones.len();
+            self.prune(first, limits);
+            if self.tones.len() < before {
+                self.refine(first, &limits.floor);
+            }
+            total += added;
+            if added == 0 {
+                break;
+            }
+        }
+        total
+    }
+
+    /// Marks new tones and those that share bins with them.
+    pub(super) fn mark(&mut self, comb: &Comb, from: usize) {
+        self.dirty.resize(from, false);
+        self.dirty.resize(self.tones.len(), true);
+        let reach = 2.0 * comb.window.half as f64;
+        for i in from..self.tones.len() {
+            let p = comb.geometry.position(self.tones[i].nu);
+            for j in 0..from {
+                let q = comb.geometry.position(self.tones[j].nu);
+                self.dirty[j] |= comb.geometry.distance(p, q) < reach;
+            }
+        }
+    }
+
+    /// Refines the marked tones, and then those whose neighbours have moved.
+    pub(super) fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
+        let gap = 1.1 * comb.window.null;
+        let all = groups(comb, &self.tones, gap);
+        let reach = (floor.half() + comb.window.half) as f64;
+        for _ in 0..PASSES {
+            let mut moved: Vec<f64> = Vec::new();
+            for group in &all {
+                if !group.iter().any(|&i| self.dirty[i]) {
+                    continue;
+                }
+                let mut members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
+                if members.iter().any(|t| t.drift != 0.0) {
+                    continue;
+                }
+                if let [old] = members[..] {
+                    members[0] = fit_one(comb, &old, true, floor.half(), floor.white).tone;
+                    comb.replace(&old, &members[0]);
+                } else {
+                    fit_group(comb, &mut members, floor, 8);
+                }
+                for (&i, new) in group.iter().zip(members) {
+                    let old = self.tones[i];
+                    let change =
+                        (new.nu - old.nu).abs() * comb.geometry.scale() * new.amplitude.norm()
+                            + (new.amplitude - old.amplitude).norm();
+                    if change * change > MOVED * floor.s2 / comb.lanes() as f64 {
+                        moved.push(comb.geometry.position(new.nu));
+                    }
+                    self.tones[i] = new;
+                }
+            }
+            self.dirty.fill(false);
+            if moved.is_empty() {
+                break;
+            }
+            moved.sort_unstable_by(f64::total_cmp);
+            for (dirty, tone) in self.dirty.iter_mut().zip(&self.tones) {
+                let p = comb.geometry.position(tone.nu);
+                // Others than the tone itself, within the bins of its fit.
+                *dirty = around(&moved, p, reach, comb.bins() as f64)
+                    .any(|q| q != p && comb.geometry.distance(p, q) < reach);
+            }
+        }
+        self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Drops tones that noise or leakage could be, and the weaker of two that came nearer to each
+    /// other than tones can be told apart.
+    pub(super) fn prune(&mut self, comb: &mut Comb, limits: &Limits) {
+        self.part(comb);
+        let floor = limits.floor;
+        let least = (16.0 * floor.s2 / comb.lanes() as f64).max(9.0 * floor.leak2);
+        let mut i = 0;
+        while i < self.tones.len() {
+            if self.tones[i].amplitude.norm_sqr() < least {
+                let tone = self.tones.swap_remove(i);
+                self.dirty.swap_remove(i);
+                comb.restore(&tone);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    /// Drops the weaker of two tones that came nearer than they can be told apart.
+    pub(super) fn part(&mut self, comb: &mut Comb) {
+        let scale = comb.geometry.scale();
+        let mut order: Vec<usize> = (0..self.tones.len()).collect();
+        order.sort_unstable_by(|&a, &b| self.tones[a].nu.total_cmp(&self.tones[b].nu));
+        let mut drop: Vec<usize> = Vec::new();
+        let pairs = order.iter().zip(order.iter().cycle().skip(1));
+        for (&i, &j) in pairs.take(if order.len() > 1 { order.len() } else { 0 }) {
+            let d = self.tones[i].nu - self.tones[j].nu;
+            if ((d - d.round()) * scale).abs() < locate::NEAREST {
+                let power = |i: usize| self.tones[i].amplitude.norm_sqr();
+                drop.push(if power(i) < power(j) { i } else { j });
+            }
+        }
+        if drop.is_empty() {
+            return;
+        }
+        drop.sort_unstable();
+        drop.dedup();
+        for &i in drop.iter().rev() {
+            let tone = self.tones.remove(i);
+            self.dirty.remove(i);
+            comb.restore(&tone);
+            let p = comb.geometry.position(tone.nu);
+            let reach = 2.0 * comb.window.half as f64;
+            for (dirty, t) in self.dirty.iter_mut().zip(&self.tones) {
+                *dirty |= comb.geometry.distance(p, comb.geometry.position(t.nu)) < reach;
+            }
+        }
+    }
+
+    /// Power per sample that the tones leave.
+    pub(super) fn left(&self, first: &Comb) -> f64 {
+        let enbw = first.window.noise * self.bins as f64;
+        first.energy.iter().sum::<f64>() / (first.lanes() as f64 * enbw)
+    }
+
+    /// The same as a share of all power.
+    pub(super) fn share(&self, first: &Comb) -> f64 {
+        let found: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
+        let left = self.left(first);
+        if left > 0.0 { left / (left + found) } else { 0.0 }
+    }
+
+    /// Unexplained bins of the first comb.
+    pub(super) fn open(&self, comb: &Comb, limits: &Limits) -> u64 {
+        let masked = |b: usize| !self.skip.is_empty() && self.skip[b];
+        comb.energy.iter().enumerate().filter(|&(b, &e)| e > limits.detect && !masked(b)).count()
+            as u64
+    }
+}
+
+/// The sorted places within `reach` of p on a circle of `size`, and perhaps a few more.
+fn around(places: &[f64], p: f64, reach: f64, size: f64) -> impl Iterator<Item = f64> + '_ {
+    let near = move |low: f64, high: f64| {
+        let from = places.partition_point(|q| *q < low);
+        let to = places.partition_point(|q| *q <= high);
+        places[from..to.max(from)].iter().copied()
+    };
+    near(p - reach, p + reach)
+        .chain(near(p - reach + size, size))
+        .chain(near(0.0, p + reach - size))
+}
