@@ -103,7 +103,7 @@ impl<T: Real> Vertical<T> {
 
     /// Vectors' worth of columns or rows that one thread takes at a time.
     fn piece(&self, groups: usize) -> usize {
-        (groups / 16).clamp(1, 8)
+        (groups / 32).clamp(1, 8)
     }
 
     /// Scratch values that one thread needs: a tile, the squares of the first butterflies, the
