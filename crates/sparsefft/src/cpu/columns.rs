@@ -1,8 +1,8 @@
 //! Transforms of many columns side by side: butterflies whose every operand is a whole line.
 //!
-//! A line holds one complex value of each column. A transform along the columns then needs no
-//! shuffle, and its factors are broadcasts. [`Lines`] is what such butterflies ask of a vector
-//! type; [`Passes`] is the plan of a power of two, decimating in frequency:
+//! A line holds one complex value of each column, the real parts before the imaginary ones. A
+//! transform along the columns then needs no shuffle, and its factors are broadcasts. [`Line`] is a
+//! line in registers; [`Passes`] is the plan of a power of two, decimating in frequency:
 //!
 //! 1. the first level reads lines from elsewhere into a tile (the caller's loop, with [`put`]);
 //! 2. [`between`] runs the levels inside the tile, in place, so that blocks which fit the first
@@ -13,33 +13,119 @@ use super::lanes::Lanes;
 use crate::Complex;
 use crate::dense::{Real, narrow, root};
 
-/// A line of complex values in registers.
+/// A line in two registers.
 ///
 /// # Safety
-/// All functions need the instructions of their type, and a whole line of memory where they read
+/// All functions need the instructions of their vector, and a whole line of memory where they read
 /// or write. They are inlined into functions that are compiled for these instructions.
-pub trait Lines: Copy {
-    /// The type of a real value.
-    type Real: Real;
-    /// Real values in a line.
-    const REALS: usize;
+#[derive(Clone, Copy)]
+pub(crate) struct Line<V> {
+    pub(crate) re: V,
+    pub(crate) im: V,
+}
 
-    unsafe fn load(line: *const Self::Real) -> Self;
-    unsafe fn store(self, line: *mut Self::Real);
+impl<V: Lanes> Line<V> {
+    /// Real values in a line.
+    pub(crate) const REALS: usize = 2 * V::COUNT;
+
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn load(line: *const V::Real) -> Self {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { Line { re: V::load(line), im: V::load(line.add(V::COUNT)) } }
+    }
+
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn store(self, line: *mut V::Real) {
+        // SAFETY: see above.
+        unsafe {
+            self.re.store(line);
+            self.im.store(line.add(V::COUNT));
+        }
+    }
+
     /// The same value in all columns.
-    unsafe fn splat(z: Complex<Self::Real>) -> Self;
-    unsafe fn add(self, b: Self) -> Self;
-    unsafe fn sub(self, b: Self) -> Self;
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn splat(z: Complex<V::Real>) -> Self {
+        // SAFETY: see above.
+        unsafe { Line { re: V::splat(z.re), im: V::splat(z.im) } }
+    }
+
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn add(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Line { re: self.re.add(b.re), im: self.im.add(b.im) } }
+    }
+
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn sub(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Line { re: self.re.sub(b.re), im: self.im.sub(b.im) } }
+    }
+
     /// self - i·b.
-    unsafe fn sub_turned(self, b: Self) -> Self;
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn sub_turned(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Line { re: self.re.add(b.im), im: self.im.sub(b.re) } }
+    }
+
     /// self + i·b.
-    unsafe fn add_turned(self, b: Self) -> Self;
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn add_turned(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Line { re: self.re.sub(b.im), im: self.im.add(b.re) } }
+    }
+
     /// self times a real number.
-    unsafe fn scale(self, c: Self::Real) -> Self;
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn scale(self, c: V::Real) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let c = V::splat(c);
+            Line { re: self.re.mul(c), im: self.im.mul(c) }
+        }
+    }
+
     /// self times the complex number at this place.
-    unsafe fn times(self, w: *const Complex<Self::Real>) -> Self;
+    #[inline(always)] // six instructions
+    pub(crate) unsafe fn times(self, w: *const Complex<V::Real>) -> Self {
+        // SAFETY: see above.
+        unsafe { self.mul(Self::splat(*w)) }
+    }
+
     /// Σ|z|² over the columns.
-    unsafe fn energy(self) -> Self::Real;
+    #[inline(always)] // a few instructions
+    pub(crate) unsafe fn energy(self) -> V::Real {
+        // SAFETY: see above.
+        unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
+    }
+
+    #[inline(always)] // four instructions
+    pub(crate) unsafe fn mul(self, b: Self) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            Line {
+                re: self.re.mul_sub(b.re, self.im.mul(b.im)),
+                im: self.re.mul_add(b.im, self.im.mul(b.re)),
+            }
+        }
+    }
+
+    /// Stores past the cache, to an aligned line.
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn stream(self, line: *mut V::Real) {
+        // SAFETY: see above.
+        unsafe {
+            self.re.stream(line);
+            self.im.stream(line.add(V::COUNT));
+        }
+    }
+
+    /// Real and imaginary parts exchanged if asked.
+    #[inline(always)] // moves at most
+    pub(crate) fn exchanged(self, yes: bool) -> Self {
+        if yes { Line { re: self.im, im: self.re } } else { self }
+    }
 }
 
 /// Butterflies of a power of two, first to last.
@@ -131,22 +217,34 @@ impl<T: Real> Passes<T> {
     }
 }
 
+/// Calls a function of this radix; the plans have no others.
+macro_rules! by_radix {
+    ($radix:expr, $function:ident::<$vector:ty>($($argument:expr),* $(,)?)) => {
+        match $radix {
+            2 => $function::<$vector, 2>($($argument),*),
+            4 => $function::<$vector, 4>($($argument),*),
+            _ => $function::<$vector, 8>($($argument),*),
+        }
+    };
+}
+pub(crate) use by_radix;
+
 /// No values: what an array of lines holds before it is filled.
 ///
 /// # Safety
-/// As for [`Lines`].
+/// As for [`Line`].
 #[inline(always)] // removed by the compiler
-pub(crate) unsafe fn zeros<Z: Lines, const R: usize>() -> [Z; R] {
+pub(crate) unsafe fn zeros<V: Lanes, const R: usize>() -> [Line<V>; R] {
     // SAFETY: the caller's promise.
-    [unsafe { Z::splat(Complex::default()) }; R]
+    [unsafe { Line::<V>::splat(Complex::default()) }; R]
 }
 
 /// The transform of R values, in natural order.
 ///
 /// # Safety
-/// As for [`Lines`].
+/// As for [`Line`].
 #[inline(always)] // inlined into its pass
-pub(crate) unsafe fn butterfly<Z: Lines, const R: usize>(x: [Z; R]) -> [Z; R] {
+pub(crate) unsafe fn butterfly<V: Lanes, const R: usize>(x: [Line<V>; R]) -> [Line<V>; R] {
     let mut y = x;
     // SAFETY: the caller's promise.
     unsafe {
@@ -159,7 +257,7 @@ pub(crate) unsafe fn butterfly<Z: Lines, const R: usize>(x: [Z; R]) -> [Z; R] {
                 (y[0], y[1], y[2], y[3]) = (a, b, c, d);
             }
             _ => {
-                let half = Z::Real::of(std::f64::consts::FRAC_1_SQRT_2);
+                let half = V::Real::of(std::f64::consts::FRAC_1_SQRT_2);
                 let even = four([x[0].add(x[4]), x[1].add(x[5]), x[2].add(x[6]), x[3].add(x[7])]);
                 let (a, b) = (x[1].sub(x[5]), x[3].sub(x[7]));
                 let (c, d) = (x[0].sub(x[4]), x[2].sub(x[6]));
@@ -179,9 +277,9 @@ pub(crate) unsafe fn butterfly<Z: Lines, const R: usize>(x: [Z; R]) -> [Z; R] {
 }
 
 /// # Safety
-/// As for [`Lines`].
+/// As for [`Line`].
 #[inline(always)] // inlined into its pass
-unsafe fn four<Z: Lines>(x: [Z; 4]) -> [Z; 4] {
+unsafe fn four<V: Lanes>(x: [Line<V>; 4]) -> [Line<V>; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         let (a, b) = (x[0].add(x[2]), x[0].sub(x[2]));
@@ -193,12 +291,12 @@ unsafe fn four<Z: Lines>(x: [Z; 4]) -> [Z; 4] {
 /// The butterfly of x, multiplied by its factors and stored from `line` on, `apart` lines apart.
 ///
 /// # Safety
-/// As for [`Lines`]; there are R - 1 factors.
+/// As for [`Line`]; there are R - 1 factors.
 #[inline(always)] // inlined into its pass
-pub(crate) unsafe fn put<Z: Lines, const R: usize>(
-    x: [Z; R],
-    factors: *const Complex<Z::Real>,
-    line: *mut Z::Real,
+pub(crate) unsafe fn put<V: Lanes, const R: usize>(
+    x: [Line<V>; R],
+    factors: *const Complex<V::Real>,
+    line: *mut V::Real,
     apart: usize,
 ) {
     // SAFETY: the caller's promise.
@@ -206,7 +304,7 @@ pub(crate) unsafe fn put<Z: Lines, const R: usize>(
         let y = butterfly(x);
         y[0].store(line);
         for (r, y) in y.into_iter().enumerate().skip(1) {
-            y.times(factors.add(r - 1)).store(line.add(Z::REALS * apart * r));
+            y.times(factors.add(r - 1)).store(line.add(Line::<V>::REALS * apart * r));
         }
     }
 }
@@ -214,14 +312,17 @@ pub(crate) unsafe fn put<Z: Lines, const R: usize>(
 /// R lines from `line` on, `apart` lines apart.
 ///
 /// # Safety
-/// As for [`Lines`].
+/// As for [`Line`].
 #[inline(always)] // inlined into its pass
-pub(crate) unsafe fn get<Z: Lines, const R: usize>(line: *const Z::Real, apart: usize) -> [Z; R] {
+pub(crate) unsafe fn get<V: Lanes, const R: usize>(
+    line: *const V::Real,
+    apart: usize,
+) -> [Line<V>; R] {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut x = zeros::<Z, R>();
+        let mut x = zeros::<V, R>();
         for (m, x) in x.iter_mut().enumerate() {
-            *x = Z::load(line.add(Z::REALS * apart * m));
+            *x = Line::<V>::load(line.add(Line::<V>::REALS * apart * m));
         }
         x
     }
@@ -230,21 +331,17 @@ pub(crate) unsafe fn get<Z: Lines, const R: usize>(line: *const Z::Real, apart: 
 /// The levels between the first and the last, in the plan's order.
 ///
 /// # Safety
-/// As for [`Lines`]; the tile holds the passes' length in lines.
+/// As for [`Line`]; the tile holds the passes' length in lines.
 #[inline(always)] // compiled for the vectors' instructions
-pub(crate) unsafe fn between<Z: Lines>(passes: &Passes<Z::Real>, tile: *mut Z::Real) {
+pub(crate) unsafe fn between<V: Lanes>(passes: &Passes<V::Real>, tile: *mut V::Real) {
     for run in &passes.between {
         let level = &passes.levels[run.level];
         let size = level.radix * level.apart;
         for i in 0..run.blocks {
             // SAFETY: the blocks lie inside the tile.
             unsafe {
-                let lines = tile.add(Z::REALS * (run.start + i * size));
-                match level.radix {
-                    2 => block::<Z, 2>(level, lines, lines),
-                    4 => block::<Z, 4>(level, lines, lines),
-                    _ => block::<Z, 8>(level, lines, lines),
-                }
+                let lines = tile.add(Line::<V>::REALS * (run.start + i * size));
+                by_radix!(level.radix, block::<V>(level, lines, lines));
             }
         }
     }
@@ -253,130 +350,18 @@ pub(crate) unsafe fn between<Z: Lines>(passes: &Passes<Z::Real>, tile: *mut Z::R
 /// One level over the block at `from`, to the block at `to`, which may be the same.
 ///
 /// # Safety
-/// As for [`Lines`]; both blocks have as many lines as the level asks for.
+/// As for [`Line`]; both blocks have as many lines as the level asks for.
 #[inline(always)] // compiled for the vectors' instructions
-pub(crate) unsafe fn block<Z: Lines, const R: usize>(
-    level: &Level<Z::Real>,
-    from: *const Z::Real,
-    to: *mut Z::Real,
+pub(crate) unsafe fn block<V: Lanes, const R: usize>(
+    level: &Level<V::Real>,
+    from: *const V::Real,
+    to: *mut V::Real,
 ) {
     for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
         // SAFETY: the block has R·apart lines, and there are factors for `apart` butterflies.
         unsafe {
-            let x = get::<Z, R>(from.add(Z::REALS * j), level.apart);
-            put(x, w.as_ptr(), to.add(Z::REALS * j), level.apart);
+            let x = get::<V, R>(from.add(Line::<V>::REALS * j), level.apart);
+            put(x, w.as_ptr(), to.add(Line::<V>::REALS * j), level.apart);
         }
-    }
-}
-
-/// Lines of a vector of real parts and one of imaginary parts.
-#[derive(Clone, Copy)]
-pub struct Apart<V> {
-    pub(crate) re: V,
-    pub(crate) im: V,
-}
-
-impl<V: Lanes> Apart<V> {
-    /// # Safety
-    /// As for [`Lines`].
-    #[inline(always)] // four instructions
-    pub(crate) unsafe fn mul(self, b: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Apart {
-                re: self.re.mul_sub(b.re, self.im.mul(b.im)),
-                im: self.re.mul_add(b.im, self.im.mul(b.re)),
-            }
-        }
-    }
-
-    /// Stores past the cache.
-    ///
-    /// # Safety
-    /// As for [`Lines`]; the line is aligned.
-    #[inline(always)] // two instructions
-    pub(crate) unsafe fn stream(self, line: *mut V::Real) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.re.stream(line);
-            self.im.stream(line.add(V::COUNT));
-        }
-    }
-
-    /// Real and imaginary parts exchanged if asked.
-    #[inline(always)] // moves at most
-    pub(crate) fn exchanged(self, yes: bool) -> Self {
-        if yes { Apart { re: self.im, im: self.re } } else { self }
-    }
-}
-
-impl<V: Lanes> Lines for Apart<V> {
-    type Real = V::Real;
-    const REALS: usize = 2 * V::COUNT;
-
-    #[inline(always)] // two instructions
-    unsafe fn load(line: *const V::Real) -> Self {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { Apart { re: V::load(line), im: V::load(line.add(V::COUNT)) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn store(self, line: *mut V::Real) {
-        // SAFETY: see above.
-        unsafe {
-            self.re.store(line);
-            self.im.store(line.add(V::COUNT));
-        }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn splat(z: Complex<V::Real>) -> Self {
-        // SAFETY: see above.
-        unsafe { Apart { re: V::splat(z.re), im: V::splat(z.im) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn add(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Apart { re: self.re.add(b.re), im: self.im.add(b.im) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn sub(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Apart { re: self.re.sub(b.re), im: self.im.sub(b.im) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn sub_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Apart { re: self.re.add(b.im), im: self.im.sub(b.re) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn add_turned(self, b: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { Apart { re: self.re.sub(b.im), im: self.im.add(b.re) } }
-    }
-
-    #[inline(always)] // two instructions
-    unsafe fn scale(self, c: V::Real) -> Self {
-        // SAFETY: see above.
-        unsafe {
-            let c = V::splat(c);
-            Apart { re: self.re.mul(c), im: self.im.mul(c) }
-        }
-    }
-
-    #[inline(always)] // six instructions
-    unsafe fn times(self, w: *const Complex<V::Real>) -> Self {
-        // SAFETY: see above.
-        unsafe { self.mul(Self::splat(*w)) }
-    }
-
-    #[inline(always)] // a few instructions
-    unsafe fn energy(self) -> V::Real {
-        // SAFETY: see above.
-        unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
     }
 }

@@ -14,6 +14,13 @@ pub(crate) mod math;
 pub(crate) mod threads;
 pub(crate) mod wide;
 
+/// Whether the processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)] // a load: the macros keep what they found
+pub(crate) fn has_fma() -> bool {
+    std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+}
+
 /// Defines a function that runs `$body::<true>` where the processor has AVX2 and FMA, and
 /// `$body::<false>` elsewhere.
 macro_rules! dispatch {
@@ -27,7 +34,7 @@ macro_rules! dispatch {
                 fn wide($($arg: $ty),*) $(-> $ret)? {
                     $body::<true>($($arg),*)
                 }
-                if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+                if $crate::cpu::has_fma() {
                     // SAFETY: both features were just found on this processor.
                     return unsafe { wide($($arg),*) };
                 }

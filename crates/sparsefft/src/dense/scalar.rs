@@ -59,12 +59,6 @@ fn rotate_plain<T: Real>(row: &mut [Complex<T>], coarse: &[Complex<T>], fine: &[
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-fn has_fma() -> bool {
-    // The macro caches its answer.
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
-
 macro_rules! real {
     ($t:ty, $name:literal, $kernel:ident, $vector:ident, $avx2:ident, $avx512:ident) => {
         impl Real for $t {
@@ -91,7 +85,7 @@ macro_rules! real {
 
             fn rotate(row: &mut [Complex<$t>], coarse: &[Complex<$t>], fine: &[Complex<$t>]) {
                 #[cfg(target_arch = "x86_64")]
-                if has_fma() {
+                if crate::cpu::has_fma() {
                     // SAFETY: the processor has the instructions.
                     return unsafe { x86::$vector(row, coarse, fine) };
                 }

@@ -22,7 +22,8 @@ use super::four_step::{PAST_CACHE, SLACK, aligned};
 use super::roots::{Roots, root};
 use super::scalar::{Real, narrow};
 use super::threads::{Shared, Threads, for_each};
-use crate::cpu::columns::{Apart, Level, Lines, Passes, between, butterfly, get, put, zeros};
+use crate::cpu::columns::{Level, Line, Passes, between, butterfly, by_radix, get, put, zeros};
+use crate::cpu::has_fma;
 use crate::cpu::lanes::Lanes;
 use num_complex::Complex;
 use rustfft::FftDirection;
@@ -47,8 +48,7 @@ impl Width {
         if is_x86_feature_detected!("avx512f") {
             return Some(Width::Avx512);
         }
-        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        avx2.then_some(Width::Avx2)
+        has_fma().then_some(Width::Avx2)
     }
 }
 
@@ -243,19 +243,14 @@ unsafe fn columns<V: Lanes>(
             let from = input.add(t2);
             let ahead = if group < last { V::COUNT } else { 0 };
             let first = &plan.columns.levels[0];
-            match first.radix {
-                2 => gather::<V, 2>(first, from, n2, ahead, tile, plan.inverse),
-                4 => gather::<V, 4>(first, from, n2, ahead, tile, plan.inverse),
-                _ => gather::<V, 8>(first, from, n2, ahead, tile, plan.inverse),
-            }
-            between::<Apart<V>>(&plan.columns, tile);
+            by_radix!(first.radix, gather::<V>(first, from, n2, ahead, tile, plan.inverse));
+            between::<V>(&plan.columns, tile);
             let to = middle.add(line * n1 * group);
             let (order, fine) = (&plan.columns.order, plan.fine);
-            match plan.columns.last() {
-                2 => turn_out::<V, 2>(order, tile, factors, fine, to, past_cache),
-                4 => turn_out::<V, 4>(order, tile, factors, fine, to, past_cache),
-                _ => turn_out::<V, 8>(order, tile, factors, fine, to, past_cache),
-            }
+            by_radix!(
+                plan.columns.last(),
+                turn_out::<V>(order, tile, factors, fine, to, past_cache)
+            );
         }
     }
     if past_cache {
@@ -279,8 +274,8 @@ impl<T: Real> Vertical<T> {
             let base = narrow(self.roots.get(t2 as u64 * k1 as u64) * scale);
             // SAFETY: the table of steps has as many lines; the rest is the caller's promise.
             unsafe {
-                let step = Apart::<V>::load(self.steps.as_ptr().add(line * i));
-                step.mul(Apart::<V>::splat(base)).store(out.add(line * i));
+                let step = Line::<V>::load(self.steps.as_ptr().add(line * i));
+                step.mul(Line::<V>::splat(base)).store(out.add(line * i));
             }
         }
     }
@@ -303,11 +298,11 @@ unsafe fn gather<V: Lanes, const R: usize>(
     for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut x = zeros::<Apart<V>, R>();
+            let mut x = zeros::<V, R>();
             for (m, x) in x.iter_mut().enumerate() {
                 let row: *const V::Real = from.add((j + m * level.apart) * stride).cast();
                 let (re, im) = V::split(V::load(row), V::load(row.add(V::COUNT)));
-                *x = Apart { re, im }.exchanged(exchange);
+                *x = Line { re, im }.exchanged(exchange);
                 if ahead > 0 {
                     let next = row.add(2 * ahead);
                     _mm_prefetch::<_MM_HINT_T1>(next.cast());
@@ -343,12 +338,12 @@ unsafe fn turn_out<V: Lanes, const R: usize>(
         let coarse = factors.add(line * fine);
         for (b, &k1) in order.iter().enumerate() {
             let k1 = k1 as usize;
-            let x = get::<Apart<V>, R>(tile.add(line * R * b), 1);
+            let x = get::<V, R>(tile.add(line * R * b), 1);
             let y = butterfly(x);
-            let f = Apart::<V>::load(factors.add(line * (k1 % fine)));
+            let f = Line::<V>::load(factors.add(line * (k1 % fine)));
             for (r, y) in y.into_iter().enumerate() {
                 let k1 = k1 + r * apart;
-                let c = Apart::<V>::load(coarse.add(line * (k1 / fine)));
+                let c = Line::<V>::load(coarse.add(line * (k1 / fine)));
                 let y = y.mul(c.mul(f));
                 let to = to.add(line * k1);
                 if past_cache { y.stream(to) } else { y.store(to) }
@@ -381,19 +376,11 @@ unsafe fn rows<V: Lanes>(
             let ahead = group < last;
             let first = &plan.rows.levels[0];
             let squares = tile.add(line * n2);
-            match first.radix {
-                2 => turn_over::<V, 2>(first, from, n1, ahead, squares, tile),
-                4 => turn_over::<V, 4>(first, from, n1, ahead, squares, tile),
-                _ => turn_over::<V, 8>(first, from, n1, ahead, squares, tile),
-            }
-            between::<Apart<V>>(&plan.rows, tile);
+            by_radix!(first.radix, turn_over::<V>(first, from, n1, ahead, squares, tile));
+            between::<V>(&plan.rows, tile);
             let to = output.add(V::COUNT * group);
             let (order, exchange) = (&plan.rows.order, plan.inverse);
-            match plan.rows.last() {
-                2 => scatter::<V, 2>(order, tile, to, n1, exchange, past_cache),
-                4 => scatter::<V, 4>(order, tile, to, n1, exchange, past_cache),
-                _ => scatter::<V, 8>(order, tile, to, n1, exchange, past_cache),
-            }
+            by_radix!(plan.rows.last(), scatter::<V>(order, tile, to, n1, exchange, past_cache));
         }
     }
     if past_cache {
@@ -432,7 +419,7 @@ unsafe fn turn_over<V: Lanes, const R: usize>(
                 }
             }
             for i in 0..V::COUNT {
-                let x = get::<Apart<V>, R>(squares.add(line * i), V::COUNT);
+                let x = get::<V, R>(squares.add(line * i), V::COUNT);
                 let w = level.twiddles.as_ptr().add((R - 1) * (j + i));
                 put(x, w, tile.add(line * (j + i)), level.apart);
             }
@@ -457,7 +444,7 @@ unsafe fn scatter<V: Lanes, const R: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         for (b, &k2) in order.iter().enumerate() {
-            let x = get::<Apart<V>, R>(tile.add(line * R * b), 1);
+            let x = get::<V, R>(tile.add(line * R * b), 1);
             for (r, y) in butterfly(x).into_iter().enumerate() {
                 let y = y.exchanged(exchange);
                 let (a, b) = V::join(y.re, y.im);

@@ -424,8 +424,9 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 /// Powers of two in whole lines.
 #[cfg(target_arch = "x86_64")]
 mod columns {
-    use crate::cpu::columns::{Apart, Lines, Passes, between, block, butterfly, get};
-    use crate::cpu::lanes::F64x4;
+    use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get};
+    use crate::cpu::has_fma;
+    use crate::cpu::lanes::{F64x4, Lanes};
     use crate::samples::Line;
 
     /// Lines that fit the first cache.
@@ -443,8 +444,7 @@ mod columns {
         /// `None` if this is no power of two, or the processor has no such vectors.
         pub(super) fn new(size: usize) -> Option<Self> {
             let fits = size.is_power_of_two() && size >= 16;
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            (fits && avx2).then(|| Self::with_registers(size, Self::many_registers()))
+            (fits && has_fma()).then(|| Self::with_registers(size, Self::many_registers()))
         }
 
         /// Whether the processor has 32 registers of this width.
@@ -481,34 +481,27 @@ mod columns {
         }
     }
 
-    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-    unsafe fn run_avx512vl(
-        passes: &Passes<f64>,
-        input: &[Line],
-        out: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
-        energy: &mut [f64],
-    ) -> f64 {
-        // SAFETY: the caller's promise.
-        unsafe { run::<Apart<F64x4>>(passes, input, out, scratch, factor, energy) }
+    macro_rules! compiled_for {
+        ($features:literal, $name:ident) => {
+            #[target_feature(enable = $features)]
+            unsafe fn $name(
+                passes: &Passes<f64>,
+                input: &[Line],
+                out: &mut [Line],
+                scratch: &mut [Line],
+                factor: f64,
+                energy: &mut [f64],
+            ) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { run(passes, input, out, scratch, factor, energy) }
+            }
+        };
     }
-
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn run_avx2(
-        passes: &Passes<f64>,
-        input: &[Line],
-        out: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
-        energy: &mut [f64],
-    ) -> f64 {
-        // SAFETY: the caller's promise.
-        unsafe { run::<Apart<F64x4>>(passes, input, out, scratch, factor, energy) }
-    }
+    compiled_for!("avx2,fma", run_avx2);
+    compiled_for!("avx512f,avx512vl,avx2,fma", run_avx512vl);
 
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn run<Z: Lines<Real = f64>>(
+    unsafe fn run(
         passes: &Passes<f64>,
         input: &[Line],
         out: &mut [Line],
@@ -520,23 +513,15 @@ mod columns {
         let first = &passes.levels[0];
         // SAFETY: the caller's promise; a line is four real parts, then four imaginary ones.
         unsafe {
-            match first.radix {
-                2 => block::<Z, 2>(first, from, tile),
-                4 => block::<Z, 4>(first, from, tile),
-                _ => block::<Z, 8>(first, from, tile),
-            }
-            between::<Z>(passes, tile);
-            match passes.last() {
-                2 => last::<Z, 2>(&passes.order, tile, out, factor, energy),
-                4 => last::<Z, 4>(&passes.order, tile, out, factor, energy),
-                _ => last::<Z, 8>(&passes.order, tile, out, factor, energy),
-            }
+            by_radix!(first.radix, block::<F64x4>(first, from, tile));
+            between::<F64x4>(passes, tile);
+            by_radix!(passes.last(), last::<F64x4>(&passes.order, tile, out, factor, energy))
         }
     }
 
     /// The last butterflies: to their places, scaled, with their energies.
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn last<Z: Lines<Real = f64>, const R: usize>(
+    unsafe fn last<V: Lanes<Real = f64>, const R: usize>(
         order: &[u32],
         tile: *const f64,
         out: &mut [Line],
@@ -549,11 +534,11 @@ mod columns {
         for (b, &k) in order.iter().enumerate() {
             // SAFETY: the caller's promise; k + (R-1)·apart lies inside.
             unsafe {
-                let x = get::<Z, R>(tile.add(Z::REALS * R * b), 1);
+                let x = get::<V, R>(tile.add(columns::Line::<V>::REALS * R * b), 1);
                 for (r, y) in butterfly(x).into_iter().enumerate() {
                     let k = k as usize + r * apart;
                     let y = y.scale(factor);
-                    y.store(out.add(Z::REALS * k));
+                    y.store(out.add(columns::Line::<V>::REALS * k));
                     if let Some(e) = energy.get_mut(k) {
                         let more = y.energy();
                         *e += more;
@@ -603,8 +588,8 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn columns_of_every_kind_equal_the_stockham_passes() {
-        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let kinds = [(false, avx2), (true, avx2 && columns::Plan::many_registers())];
+        let fma = crate::cpu::has_fma();
+        let kinds = [(false, fma), (true, fma && columns::Plan::many_registers())];
         for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
             let x: Vec<Line> = (0..size)
                 .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })
