@@ -141,8 +141,11 @@ fn without_a_dense_fft_too_many_coefficients_are_an_error() {
 
 #[test]
 fn a_warm_transform_allocates_its_answer_only() {
-    let n = 1u64 << 18;
-    for (k, sigma) in [(50, 0.0), (50, 0.1), (600, 0.0)] {
+    // 2^13·3^4 has combs of coprime sizes.
+    let (power, mixed) = (1u64 << 18, 663_552);
+    for (n, k, sigma) in
+        [(power, 50, 0.0), (power, 50, 0.1), (power, 600, 0.0), (mixed, 50, 0.0), (mixed, 600, 0.0)]
+    {
         let mut rng = testkit::Rng::new(k + 1);
         let signal = testkit::Signal::new(n, testkit::generate::random(&mut rng, n, k));
         let x = signal.noise(sigma, 3).samples();
@@ -155,6 +158,9 @@ fn a_warm_transform_allocates_its_answer_only() {
         assert!(s.certificate().is_certified());
         // The peaks, the times per stage, and a list of the hashes of a joint fit.
         let answer = k * size_of::<sparsefft::Peak>() as u64 + 1024;
-        assert!(bytes <= answer, "k = {k}, noise {sigma}: {bytes} bytes, {answer} for the answer");
+        assert!(
+            bytes <= answer,
+            "n = {n}, k = {k}, noise {sigma}: {bytes} bytes, {answer} for the answer"
+        );
     }
 }

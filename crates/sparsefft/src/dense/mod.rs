@@ -342,11 +342,13 @@ impl<T: Real> Fft<T> {
         }
         let n = self.plans.n as usize;
         let kernel = self.kernel(direction)?;
+        // Many short signals: each on one thread, with a middle buffer of its own.
+        #[cfg(target_arch = "x86_64")]
+        let apart = count > 1 && self.plans.n < ALONE;
         let (work, threads, tile) = match kernel {
             Kernel::Short(fft) => (0, self.threads.count(count), fft.get_inplace_scratch_len()),
             #[cfg(target_arch = "x86_64")]
-            // Many short signals: each on one thread, with a middle buffer of its own.
-            Kernel::Vertical(v) if count > 1 && self.plans.n < ALONE => {
+            Kernel::Vertical(v) if apart => {
                 (0, self.threads.count(count), v.tile_len() + n + SLACK)
             }
             #[cfg(target_arch = "x86_64")]
@@ -380,7 +382,7 @@ impl<T: Real> Fft<T> {
                 });
             }
             #[cfg(target_arch = "x86_64")]
-            Kernel::Vertical(v) if count > 1 && self.plans.n < ALONE => {
+            Kernel::Vertical(v) if apart => {
                 let (input, output) = (Shared(input.cast_mut()), Shared(output));
                 for_each(tiles.chunks_exact_mut(tile), count, |scratch, i| {
                     let (middle, tile) = scratch.split_at_mut(n + SLACK);

@@ -103,8 +103,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     let quiet = ((64.0 / snr) as u64).min(n);
     let least = (3 * k).max(quiet).max(32);
     let most = (least.saturating_mul(4)).min(n / 8);
-    let others = smooth_divisors(n, 32, most);
-    let combs = smooth_divisors(n, least, most).into_iter().map(|bins| {
+    let divisors = smooth_divisors(n, 32, most);
+    let combs = divisors.iter().copied().filter(|&bins| bins >= least).map(|bins| {
         let rungs = rungs(snr, bins as f64, n, bins);
         let lines = rungs.len() as f64;
         let b = bins as f64;
@@ -112,7 +112,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         let open = b * load.powi(3) / 6.0;
         // The second stage reads a window of four lines per bucket, or a comb of coprime size.
         let coprime = |d: &u64| *d as f64 >= 24.0 * open && gcd(*d, bins) == 1;
-        let reads = if snr.is_infinite() && others.iter().any(coprime) { 1.0 } else { 4.0 };
+        let reads = if snr.is_infinite() && divisors.iter().any(coprime) { 1.0 } else { 4.0 };
         let second = (1.0 - (-open).exp())
             * 1.5
             * (reads * 32.0 * (open + 1.0) * (LINE + 3.0) + PEEL * k as f64 * lines);

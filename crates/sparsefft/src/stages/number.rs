@@ -47,6 +47,16 @@ pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
+/// n without the prime factors that it shares with d.
+pub(crate) fn coprime_part(mut n: u64, d: u64) -> u64 {
+    loop {
+        match gcd(n, d) {
+            0 | 1 => return n,
+            shared => n /= shared,
+        }
+    }
+}
+
 /// a·b mod n.
 pub(crate) fn mul_mod(a: u64, b: u64, n: u64) -> u64 {
     ((a as u128 * b as u128) % n as u128) as u64
@@ -99,6 +109,13 @@ mod tests {
                 assert_eq!(gcd(a, n), 1);
                 assert_eq!(mul_mod(a, inverse_mod(a, n), n), 1 % n);
             }
+        }
+    }
+
+    #[test]
+    fn coprime_parts_share_nothing() {
+        for (n, d, rest) in [(1 << 22, 256, 1), (995_328, 256, 243), (995_328, 6, 1), (35, 6, 35)] {
+            assert_eq!(coprime_part(n, d), rest, "{n} without {d}");
         }
     }
 

@@ -18,7 +18,7 @@ use crate::stages::locate::{
     Found, Lanes, Lattice, MAX_LINES, decode_one, decode_two, line_energy, locate_one, locate_two,
     phasors, value_of_one, values_of_two,
 };
-use crate::stages::number::{gcd, smooth_divisors};
+use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
 use crate::stages::permute::distance;
 use crate::stages::window::{self, BETAS};
@@ -185,7 +185,7 @@ impl Engine<'_, '_> {
     }
 
     /// A comb whose bins share no factor with those of the combs so far: frequencies that meet in
-    /// one of them are spread by it at random, without a window, which reads seven times as much.
+    /// one of them are spread by it at random, without a window, which reads four lines per bucket.
     /// In noise, windows also improve the values; and where the comb left nearly everything open,
     /// the frequencies have a structure that other combs may share.
     fn coprime_comb(&mut self, wanted: u64) -> Option<Hash> {
@@ -195,16 +195,18 @@ impl Engine<'_, '_> {
         if planned || self.noisy || 2 * self.open_bins() > self.known.len() {
             return None;
         }
-        let mut used = comb.buckets as u64;
+        let mut rest = coprime_part(self.n, comb.buckets as u64);
         for hash in &self.windows {
             if let Kind::Comb = hash.kind {
-                used *= hash.buckets as u64;
+                rest = coprime_part(rest, hash.buckets as u64);
             }
         }
         let least = wanted.max(32);
-        let bins = smooth_divisors(self.n, least, least.saturating_mul(4).min(self.n / 8))
-            .into_iter()
-            .find(|&d| gcd(d, used) == 1)?;
+        if rest < least {
+            return None;
+        }
+        let most = least.saturating_mul(4).min(self.n / 8);
+        let bins = smooth_divisors(rest, least, most).into_iter().next()?;
         let fft = self.run.plan.fft(bins as usize);
         Some(Hash::new(self.run, fft, Kind::Comb))
     }
