@@ -45,6 +45,11 @@ fn units() -> Vec<Unit> {
     };
     let quick =
         |name: &str, architecture| Unit { source: "quick.cu", ..sparse(name, architecture) };
+    let wide = |name: &str, architecture| Unit {
+        source: "wide.cu",
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "four.cuh"],
+        ..sparse(name, architecture)
+    };
     let vote = Unit {
         name: "vote.ptx".into(),
         source: "vote.cu",
@@ -61,6 +66,8 @@ fn units() -> Vec<Unit> {
         sparse("sparse_90.cubin", HOPPER),
         quick("quick_90.ptx", CLUSTERS),
         quick("quick_90.cubin", HOPPER),
+        wide("wide_70.ptx", ARCHITECTURE),
+        wide("wide_90.cubin", HOPPER),
     ]
 }
 

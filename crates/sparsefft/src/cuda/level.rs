@@ -31,29 +31,29 @@ const ROOM: usize = 256 << 20;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Hash {
-    buckets: u32,
-    reads: u32,
+    pub(super) buckets: u32,
+    pub(super) reads: u32,
     passes: u32,
     lines: u32,
     radix: [u32; 8],
     stride: [u32; 8],
     items: [u32; 8],
-    step: u64,
-    back: u64,
-    taps: u64,
-    roots: u64,
-    series: u64,
+    pub(super) step: u64,
+    pub(super) back: u64,
+    pub(super) taps: u64,
+    pub(super) roots: u64,
+    pub(super) series: u64,
     bins: u64,
     spare: u64,
-    terms: u32,
+    pub(super) terms: u32,
     window: u32,
     mask: u64,
     staged: u64,
-    inverse: f64,
-    energy: f64,
-    leak: f64,
-    beta2: f64,
-    slope: f64,
+    pub(super) inverse: f64,
+    pub(super) energy: f64,
+    pub(super) leak: f64,
+    pub(super) beta2: f64,
+    pub(super) slope: f64,
 }
 
 /// As `struct Ladder`.
@@ -104,9 +104,9 @@ pub(super) struct Header {
 pub(super) struct Args {
     pub(super) x: u64,
     pub(super) stride: u64,
-    n: u64,
-    mask: u64,
-    inverse: f64,
+    pub(super) n: u64,
+    pub(super) mask: u64,
+    pub(super) inverse: f64,
     pub(super) tables: u64,
     pub(super) work: u64,
     pub(super) work_stride: u64,
@@ -119,7 +119,7 @@ pub(super) struct Args {
     planned: u32,
     rounds: u32,
     offsets: [u64; MAX_LINES],
-    capacity: u32,
+    pub(super) capacity: u32,
     changes: u32,
     slots: u32,
     pad: u32,
@@ -131,11 +131,11 @@ pub(super) struct Args {
     change: u64,
     comb_ladders: u64,
     window_ladders: u64,
-    sigmas: f64,
-    threshold: [f64; 4 * MAX_LINES + 1],
+    pub(super) sigmas: f64,
+    pub(super) threshold: [f64; 4 * MAX_LINES + 1],
     normal: [f64; 33],
-    comb: Hash,
-    verify: Hash,
+    pub(super) comb: Hash,
+    pub(super) verify: Hash,
     window: [Hash; ROUNDS],
 }
 
@@ -244,7 +244,7 @@ pub(super) struct Level {
 }
 
 /// Appends plain values, 64-byte aligned; returns where.
-fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
+pub(super) fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
     bytes.resize(bytes.len().next_multiple_of(64), 0);
     let at = bytes.len() as u64;
     // SAFETY: the types put are plain numbers without padding, or complex ones.
@@ -276,10 +276,10 @@ fn radices(size: usize) -> Option<Vec<u32>> {
 }
 
 /// Hands out places in the workspace.
-struct Room(u64);
+pub(super) struct Room(pub(super) u64);
 
 impl Room {
-    fn take(&mut self, bytes: usize) -> u64 {
+    pub(super) fn take(&mut self, bytes: usize) -> u64 {
         let at = self.0;
         self.0 += bytes.next_multiple_of(256) as u64;
         at
@@ -308,6 +308,14 @@ impl Level {
         // Room for clock readings behind the entries.
         let bytes = size_of::<Header>() + args.capacity as usize * size_of::<Entry>() + 512;
         args.out_stride = bytes as u64;
+        Some(level)
+    }
+
+    /// A level for the kernels of `wide.cu`, which need the comb and the verifying window alone.
+    pub(super) fn wide(plan: &Prepared, bins: usize, attempt: u32, sigmas: f64) -> Option<Self> {
+        let k = plan.problem.k()?;
+        let mut level = Self::new(plan, bins, attempt, sigmas, &[0])?;
+        level.args.capacity = (k + k / 2) as u32 + 64;
         Some(level)
     }
 
@@ -597,6 +605,9 @@ impl Level {
 /// random, and comparing would take longer than the transform.
 fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
     const BITS: u32 = 11;
+    if peaks.is_sorted_by_key(|p| p.index) {
+        return;
+    }
     if peaks.len() < 256 {
         peaks.sort_unstable_by_key(|p| p.index);
         return;

@@ -25,6 +25,7 @@ mod level;
 mod signal;
 mod sparse;
 mod vote;
+mod wide;
 
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
@@ -49,6 +50,7 @@ struct Shared {
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
     sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
     vote: OnceLock<Result<Arc<vote::VoteKernels>, Error>>,
+    wide: OnceLock<Result<Arc<wide::WideKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -115,8 +117,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let (f32, f64, sparse, vote) = Default::default();
-        let shared = Shared { context, stream, f32, f64, sparse, vote };
+        let (f32, f64, sparse, vote, wide) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse, vote, wide };
         Ok(Device { shared: Arc::new(shared) })
     }
 

@@ -1,13 +1,14 @@
 //! Sparse transforms on the GPU.
 //!
 //! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
-//! one small copy. Plain problems without noise are tried by a shorter kernel first
-//! (`kernels/quick.cu`). What that cannot explain, other algorithms, and lengths without a comb, run in
+//! one small copy. Plain problems without noise are tried by shorter kernels first
+//! (`kernels/quick.cu`, and for many coefficients `kernels/wide.cu`). What that cannot explain, other algorithms, and lengths without a comb, run in
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
 use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, QuickArgs, Status};
 use super::vote::{Pool, Voting};
+use super::wide::Wide;
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
 use crate::problem::{Noise, Problem, Taper};
@@ -244,6 +245,8 @@ pub struct CudaPlan {
     levels: Mutex<Vec<Option<Ready>>>,
     /// What the quick kernel needs, where it can do the problem, and how often it is passed over.
     quick: Option<Mutex<Ready>>,
+    /// The same for many coefficients.
+    wide: Option<Mutex<Wide>>,
     pause: AtomicU32,
     /// Signals that the quick kernel left to others.
     missed: AtomicU32,
@@ -282,13 +285,16 @@ impl CudaPlan {
         image: Option<(Vec<u8>, (u32, u32))>,
         bins: Option<usize>,
     ) -> Result<Self, Error> {
+        let other = image.is_some();
         let kernels = match image {
             Some((bytes, shape)) => {
                 Arc::new(SparseKernels::from_image(device, Ptx::from_binary(bytes), shape)?)
             }
             None => device.sparse_kernels()?,
         };
-        Self::with_kernels(device, Plan::new(problem)?, kernels, bins)
+        let mut plan = Self::with_kernels(device, Plan::new(problem)?, kernels, bins)?;
+        plan.wide = plan.wide.filter(|_| !other);
+        Ok(plan)
     }
 
     fn with_kernels(
@@ -304,6 +310,7 @@ impl CudaPlan {
             bins,
             levels: Mutex::default(),
             quick: None,
+            wide: None,
             pause: AtomicU32::new(0),
             missed: AtomicU32::new(0),
             workspace: Mutex::default(),
@@ -312,6 +319,8 @@ impl CudaPlan {
         plan.ready(&mut lock(&plan.levels), 0)?;
         if let Some(level) = plan.quick_level().filter(|_| plan.on_device()) {
             plan.quick = Some(Mutex::new(Ready::new(device, level, true)?));
+        } else if plan.on_device() {
+            plan.wide = Wide::new(device, plan.plan.prepared(), bins)?.map(Mutex::new);
         }
         Ok(plan)
     }
@@ -345,11 +354,14 @@ impl CudaPlan {
         part: &[Signal<'_>],
         started: Instant,
     ) -> Result<Vec<Option<Spectrum>>, Error> {
-        let Some(quick) = &self.quick else { return Ok(vec![None; part.len()]) };
+        if self.quick.is_none() && self.wide.is_none() {
+            return Ok(vec![None; part.len()]);
+        }
         if self.pause.load(Ordering::Relaxed) > 0 {
             self.pause.fetch_sub(1, Ordering::Relaxed);
             return Ok(vec![None; part.len()]);
         }
+        let Some(quick) = &self.quick else { return self.try_wide(part, started) };
         let mut quick = lock(quick);
         let outcomes = quick.run(&self.device, &self.kernels, &self.plan, part)?;
         if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
@@ -365,6 +377,26 @@ impl CudaPlan {
         let missed = done.iter().filter(|d| d.is_none()).count();
         self.missed.fetch_add(missed as u32, Ordering::Relaxed);
         Ok(done)
+    }
+
+    /// Tries the kernels for many coefficients, likewise.
+    fn try_wide(
+        &self,
+        part: &[Signal<'_>],
+        started: Instant,
+    ) -> Result<Vec<Option<Spectrum>>, Error> {
+        let Some(wide) = &self.wide else { return Ok(vec![None; part.len()]) };
+        let outcomes = lock(wide).run(&self.device, self.plan.prepared(), part)?;
+        if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
+            self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
+        }
+        let missed = outcomes.iter().filter(|o| o.is_err()).count();
+        self.missed.fetch_add(missed as u32, Ordering::Relaxed);
+        let conclude = |outcome: super::wide::Outcome| {
+            let (answer, lines) = outcome.ok()?;
+            Some(self.plan.finish(answer, 4 * lines, Vec::new(), Place::Gpu, started))
+        };
+        Ok(outcomes.into_iter().map(conclude).collect())
     }
 
     /// How many signals the quick kernel has left to others, for measurements.
@@ -600,6 +632,9 @@ impl CudaPlan {
     /// [`transform`](CudaPlan::transform) launches.
     #[doc(hidden)]
     pub fn enqueue(&self, signals: &[Signal<'_>], copy: bool) -> Result<bool, Error> {
+        if let Some(wide) = &self.wide {
+            return lock(wide).enqueue(&self.device, signals).map(|()| true);
+        }
         let (mut levels, mut quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
         let ready = match (&mut quick, levels.first_mut()) {
             (Some(quick), _) => &mut **quick,
@@ -617,6 +652,10 @@ impl CudaPlan {
     /// lines, climbs, known, open.
     #[doc(hidden)]
     pub fn last(&self) -> Option<[u32; 7]> {
+        if let Some(wide) = &self.wide {
+            let h = lock(wide).last()?;
+            return Some([h.status, h.steps, h.rounds, h.active, h.left, h.known, h.open]);
+        }
         let (levels, quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
         let ready = match &quick {
             Some(quick) => &**quick,

@@ -1,0 +1,653 @@
+// exact for many coefficients: n = 2^m, a comb of B = R1·R2 bins, and all multiprocessors at work in a
+// chain of short kernels; everything between them lies in the second cache. What is not plain is
+// left to sparse.cuh (the status says so).
+//
+// 1. comb:   teeth j = R2·j1 + j2 of eight shifts; transforms over j1, turned by w_B^{j2·k1}. Beside it
+//            the verifying window is folded, and the counters of the others are cleared.
+// 2. bins:   transforms over j2 of the first four shifts: the bins k1 + R1·k2. Those that hold something
+//            are listed. Beside it, the verifying buckets' transforms over their columns.
+// 3. decode: one frequency or two from four shifts. Beside it, the transforms over their rows.
+// 4. open:   what is left gets its other four shifts, as single sums over j2, and up to four frequencies.
+// 5. starts: what was found was counted in cells, by frequency and by verifying bucket; where cells
+//            start.
+// 6. place:  finds go to their cells.
+// 7. judge:  finds in order of frequency are the answer; they leave the verifying buckets, which are
+//            judged.
+//
+// Atomics count and hand out places, and add nothing up: two runs give the same bits.
+#include "four.cuh"
+
+struct Wide {
+    u64 x, n, mask;
+    double inverse;
+    u64 tables, work, out;
+    u32 format, capacity, actives, opens;
+    double sigmas, threshold[5];
+    // Of the comb: logarithms of its bins and of R1, distance of its teeth, 1/B.
+    u32 log_bins, log_first;
+    u64 step;
+    double bin;
+    // Roots of unity: B, R1, R2; V, V1, V2.
+    u64 roots, first_roots, second_roots;
+    u64 verify_roots, verify_first_roots, verify_second_roots;
+    // Of the verifying window, as in Hash.
+    u64 verify_step, verify_back, verify_taps, verify_series;
+    u32 log_n, log_verify, log_verify_first, log_cells;
+    u32 verify_reads, verify_terms;
+    double verify_energy, verify_leak, verify_beta2, verify_slope;
+    // Places in the workspace.
+    u64 points, more, folded, columns, verify;
+    u64 energies, wides, state, active, active_bins, open, known;
+    u64 cells, starts, sorted;
+    // Blocks that gather teeth, and that fold.
+    u32 combs, folds;
+};
+
+// What kernels tell each other; zeros at first.
+struct State {
+    u32 active, open, known, still, left, full, done, status;
+    double power, pad[3];
+};
+
+// A find, with its number among those of its cells.
+struct Ranked {
+    Entry e;
+    u32 rank[2];
+};
+
+const u32 COMB_THREADS = 512, THREADS_2 = 256, OPEN_THREADS = 128, SCAN_THREADS = 1024;
+
+template <class T> DEV T* at(const Wide& a, u64 offset) {
+    return (T*)(a.work + offset);
+}
+template <class T> DEV const T* table(const Wide& a, u64 offset) {
+    return (const T*)(a.tables + offset);
+}
+DEV State& state(const Wide& a) { return *at<State>(a, a.state); }
+DEV u32 second_log(const Wide& a) { return a.log_bins - a.log_first; }
+
+// Sums over a block in a fixed order; everyone gets them.
+DEV double block_sum(double v) {
+    __shared__ double board[33];
+    v = warp_sum(v);
+    const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    __syncthreads();
+    if (lane == 0) board[warp] = v;
+    __syncthreads();
+    if (warp == 0) {
+        v = warp_sum(lane < blockDim.x / 32 ? board[lane] : 0.0);
+        if (lane == 0) board[32] = v;
+    }
+    __syncthreads();
+    return board[32];
+}
+
+template <int FORMAT> DEV Z sample(const Wide& a, u64 i) {
+    const void* x = (const void*)(a.x);
+    if (FORMAT == 0) return ((const Z*)x)[i];
+    if (FORMAT == 1) {
+        float2 v = ((const float2*)x)[i];
+        return z_of(v.x, v.y);
+    }
+    if (FORMAT == 2) return z_of(((const double*)x)[i], 0.0);
+    return z_of(((const float*)x)[i], 0.0);
+}
+// COUNT samples, place(i) apart.
+template <u32 COUNT, class Place> DEV void samples(const Wide& a, Z* v, Place place) {
+#define LOAD(FORMAT) \
+    _Pragma("unroll") for (u32 i = 0; i < COUNT; i++) v[i] = sample<FORMAT>(a, place(i));
+    switch (a.format) {
+    case 0: LOAD(0) break;
+    case 1: LOAD(1) break;
+    case 2: LOAD(2) break;
+    default: LOAD(3) break;
+    }
+#undef LOAD
+}
+
+// Transforms of 2^LOGR points, COUNT of them side by side, 2^LOGP points per thread.
+template <int LOGR, u32 THREADS> struct Tile {
+    static const int LOGP = LOGR > 9 ? 4 : 3;
+    static const u32 R = 1u << LOGR, P = 1u << LOGP, T = R / P, COUNT = THREADS / T;
+    // Rows of less than 128 bytes are spread over the banks.
+    static const u32 POINTS = (COUNT < 8 ? R + R / 8 : R) * COUNT;
+    u32 g;
+    int y;
+    __device__ Tile() : g(threadIdx.x % COUNT), y(threadIdx.x / COUNT) {}
+    __device__ void run(Z* v, Z* shared, const Z* roots) {
+        const u32 g = this->g;
+        Steps<LOGR, LOGP, 0>::run(
+            v, shared, roots, y, [=](u32 e) { return (COUNT < 8 ? e + (e >> 3) : e) * COUNT + g; }, [] {});
+    }
+    // Output number q of this thread is turned by w^{c·(qT + y)}, from a table of 2^log roots w.
+    __device__ void turn(Z* v, const Z* roots, u32 c, u32 log) {
+        Z w[LOGP];
+        const u32 mask = (1u << log) - 1;
+#pragma unroll
+        for (int b = 0; b < LOGP; b++) w[b] = roots[((c * T) << b) & mask];
+        Turn<LOGP, 1, Z>::by(v, roots[c * y & mask], w);
+    }
+};
+
+// fold: one bucket and shift of the verifying window per thread.
+DEV void fold(const Wide& a, u32 block) {
+    const u32 item = block * COMB_THREADS + threadIdx.x, V = 1u << a.log_verify;
+    Z sum = z_of(0.0, 0.0);
+    if (item < 4 * V) {
+        const u32 shift = item & 3, reads = a.verify_reads, reach = reads / 2;
+        const u32 begin = ((item >> 2) + reach) & (V - 1);
+        const double* taps = table<double>(a, a.verify_taps);
+        Z u[5];
+        double g[5];
+        samples<5>(a, u, [&](u32 k) {
+            u32 tap = begin + k * V;
+            tap = tap < reads ? tap : begin;
+            return (a.verify_back + a.verify_step * tap + shift) & a.mask;
+        });
+#pragma unroll
+        for (u32 k = 0; k < 5; k++) {
+            const u32 tap = begin + k * V;
+            g[k] = tap < reads ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
+        }
+#pragma unroll
+        for (u32 k = 0; k < 5; k++) {
+            sum.x = fma(g[k], u[k].x, sum.x);
+            sum.y = fma(g[k], u[k].y, sum.y);
+        }
+        at<Z>(a, a.folded)[item] = sum;
+    }
+    const double wide = block_sum(norm(sum));
+    if (threadIdx.x == 0) at<double>(a, a.wides)[block] = wide;
+}
+
+template <int LOGR> DEV void comb(const Wide& a, Z* shared) {
+    typedef Tile<LOGR, COMB_THREADS> T;
+    const u32 COLUMNS = T::COUNT / 8;
+    // Counters and cells, for the kernels that follow.
+    const u32 cells = (1u << a.log_cells) + (1u << a.log_verify);
+    for (u32 i = blockIdx.x * COMB_THREADS + threadIdx.x; i < cells; i += gridDim.x * COMB_THREADS)
+        at<u32>(a, a.cells)[i] = 0;
+    if (blockIdx.x == 0 && threadIdx.x < sizeof(State) / 4) at<u32>(a, a.state)[threadIdx.x] = 0;
+    if (blockIdx.x >= a.combs) {
+        fold(a, blockIdx.x - a.combs);
+        return;
+    }
+    T tile;
+    const u32 R2 = 1u << second_log(a), shift = tile.g & 7, j2 = blockIdx.x * COLUMNS + (tile.g >> 3);
+    const u64 first = a.step * (R2 * tile.y + j2) + shift, step = a.step * (R2 * T::T);
+    Z v[T::P];
+    samples<T::P>(a, v, [&](u32 q) { return first + q * step; });
+    double energy = 0.0;
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++) energy += norm(v[q]);
+    tile.run(v, shared, table<Z>(a, a.first_roots));
+    tile.turn(v, table<Z>(a, a.roots), j2, a.log_bins);
+    Z* to = at<Z>(a, shift < 4 ? a.points : a.more) + (shift & 3);
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++) to[((u64)(q * T::T + tile.y) * R2 + j2) * 4] = v[q];
+    energy = block_sum(energy);
+    if (threadIdx.x == 0) at<double>(a, a.energies)[blockIdx.x] = energy;
+}
+
+// bucket FFT of the verifying window: columns, then rows.
+template <int LOGR> DEV void verify_columns(const Wide& a, u32 block, Z* shared) {
+    typedef Tile<LOGR, THREADS_2> T;
+    T tile;
+    const u32 log2 = a.log_verify - LOGR, all = 4u << log2, g = block * T::COUNT + tile.g;
+    const Z* from = at<Z>(a, a.folded);
+    Z v[T::P];
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++)
+        v[q] = g < all ? from[(q * T::T + tile.y) * all + g] : z_of(0.0, 0.0);
+    tile.run(v, shared, table<Z>(a, a.verify_first_roots));
+    tile.turn(v, table<Z>(a, a.verify_roots), g >> 2, a.log_verify);
+    Z* to = at<Z>(a, a.columns);
+    if (g < all) {
+#pragma unroll
+        for (u32 q = 0; q < T::P; q++) to[(q * T::T + tile.y) * all + g] = v[q];
+    }
+}
+template <int LOGR> DEV void verify_rows(const Wide& a, u32 block, Z* shared) {
+    typedef Tile<LOGR, THREADS_2> T;
+    T tile;
+    const u32 rows = 1u << a.log_verify_first, g = block * T::COUNT + tile.g, k1 = g >> 2, shift = g & 3;
+    const Z* from = at<Z>(a, a.columns);
+    const bool there = k1 < rows;
+    Z v[T::P];
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++)
+        v[q] = there ? from[((k1 << LOGR) + q * T::T + tile.y) * 4 + shift] : z_of(0.0, 0.0);
+    tile.run(v, shared, table<Z>(a, a.verify_second_roots));
+    Z* to = at<Z>(a, a.verify);
+    if (there) {
+#pragma unroll
+        for (u32 q = 0; q < T::P; q++) to[(k1 + (q * T::T + tile.y) * rows) * 4 + shift] = v[q];
+    }
+}
+
+// Floors and limits, as in peeling.
+DEV double floor_of(const Wide& a, double power) { return ROUNDING * ROUNDING * power * a.bin; }
+
+template <int LOGR> DEV void bins(const Wide& a, Z* shared) {
+    typedef Tile<LOGR, THREADS_2> T;
+    const u32 ROWS = T::COUNT / 4, blocks = (1u << a.log_first) / ROWS;
+    if (blockIdx.x >= blocks) {
+        switch (a.log_verify_first) {
+        case 5: verify_columns<5>(a, blockIdx.x - blocks, shared); break;
+        case 6: verify_columns<6>(a, blockIdx.x - blocks, shared); break;
+        case 7: verify_columns<7>(a, blockIdx.x - blocks, shared); break;
+        case 8: verify_columns<8>(a, blockIdx.x - blocks, shared); break;
+        default: verify_columns<9>(a, blockIdx.x - blocks, shared); break;
+        }
+        return;
+    }
+    __shared__ u32 before[THREADS_2 / 32], base;
+    T tile;
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
+    const u32 shift = tile.g & 3, k1 = blockIdx.x * ROWS + (tile.g >> 2);
+    const Z* from = at<Z>(a, a.points) + ((u64)k1 << (LOGR + 2)) + shift;
+    Z v[T::P];
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++) v[q] = from[(q * T::T + tile.y) * 4];
+    // The mean energy of a sample, from what all blocks have read.
+    double power = 0.0;
+    for (u32 i = t; i < a.combs; i += THREADS_2) power += at<double>(a, a.energies)[i];
+    power = block_sum(power) * (0.125 * a.bin);
+    tile.run(v, shared, table<Z>(a, a.second_roots));
+    const double limit = floor_of(a, power) * a.threshold[4];
+    // locate: which bins hold anything.
+    u32 full = 0;
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++) {
+        v[q] = scaled(v[q], a.bin);
+        double e = norm(v[q]);
+        e += __shfl_xor_sync(~0u, e, 1);
+        e += __shfl_xor_sync(~0u, e, 2);
+        full |= (e > limit) << q;
+    }
+    u32 count = shift == 0 ? __popc(full) : 0, place = count;
+#pragma unroll
+    for (u32 d = 1; d < 32; d <<= 1) {
+        const u32 other = __shfl_up_sync(~0u, place, d);
+        if (lane >= d) place += other;
+    }
+    if (lane == 31) before[warp] = place;
+    place -= count;
+    __syncthreads();
+    if (t == 0) {
+        u32 sum = 0;
+        for (u32 i = 0; i < THREADS_2 / 32; i++) {
+            const u32 here = before[i];
+            before[i] = sum;
+            sum += here;
+        }
+        base = sum ? atomicAdd(&state(a).active, sum) : 0;
+    }
+    __syncthreads();
+    place = __shfl_sync(~0u, place, lane & ~3u) + before[warp] + base;
+    Z* to = at<Z>(a, a.active);
+    u32* names = at<u32>(a, a.active_bins);
+#pragma unroll
+    for (u32 q = 0; q < T::P; q++) {
+        if (full >> q & 1) {
+            if (place < a.actives) {
+                to[place * 4 + shift] = v[q];
+                if (shift == 0) names[place] = k1 + ((q * T::T + tile.y) << a.log_first);
+            }
+            place++;
+        }
+    }
+    if (blockIdx.x == 0) {
+        double wide = 0.0;
+        for (u32 i = t; i < a.folds; i += THREADS_2) wide += at<double>(a, a.wides)[i];
+        wide = block_sum(wide) / (4.0 * a.verify_energy);
+        if (t == 0) {
+            u32 status = EXPLAINED;
+            if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER))
+                status = STRANGE;
+            else if (wide > 100.0 * power)
+                status = BLIND;
+            state(a).power = power;
+            state(a).status = status;
+        }
+    }
+}
+
+// Notes what the lanes of a warp have found, none to four each, of all or some lanes of the warp.
+DEV void note(const Wide& a, bool found, u64 f, Z v) {
+    const u32 lane = threadIdx.x & 31, mask = __ballot_sync(~0u, found);
+    u32 i = 0;
+    if (lane == 0 && mask) i = atomicAdd(&state(a).known, __popc(mask));
+    i = __shfl_sync(~0u, i, 0) + __popc(mask & ((1u << lane) - 1));
+    if (!found) return;
+    u32* cells = at<u32>(a, a.cells);
+    const u32 cell = (u32)(f >> (a.log_n - a.log_cells));
+    const u32 bucket = (u32)((a.verify_step * f & a.mask) >> (a.log_n - a.log_verify));
+    Ranked r;
+    r.e.f = f;
+    r.e.re = v.x;
+    r.e.im = v.y;
+    r.rank[0] = atomicAdd(cells + cell, 1u);
+    r.rank[1] = atomicAdd(cells + (1u << a.log_cells) + bucket, 1u);
+    if (i < a.capacity) at<Ranked>(a, a.known)[i] = r;
+}
+
+DEV Ring ring_of(const Wide& a) {
+    Ring r = {a.n, a.mask, a.inverse};
+    return r;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS_2, 2)
+wide_decode(const __grid_constant__ Wide a, u32 blocks) {
+    __shared__ Z shared[Tile<9, THREADS_2>::POINTS];
+    if (blockIdx.x >= blocks) {
+        switch (a.log_verify - a.log_verify_first) {
+        case 5: verify_rows<5>(a, blockIdx.x - blocks, shared); break;
+        case 6: verify_rows<6>(a, blockIdx.x - blocks, shared); break;
+        case 7: verify_rows<7>(a, blockIdx.x - blocks, shared); break;
+        case 8: verify_rows<8>(a, blockIdx.x - blocks, shared); break;
+        default: verify_rows<9>(a, blockIdx.x - blocks, shared); break;
+        }
+        return;
+    }
+    __shared__ u32 listed, list[THREADS_2];
+    const u32 t = threadIdx.x, active = state(a).active, B = 1u << a.log_bins;
+    if (active > a.actives || state(a).status != EXPLAINED) return;
+    const double floor = floor_of(a, state(a).power);
+    const Ring ring = ring_of(a);
+    const Z* from = at<Z>(a, a.active);
+    const u32* names = at<u32>(a, a.active_bins);
+    double away, left;
+    for (u32 first = blockIdx.x * THREADS_2; first < active; first += blocks * THREADS_2) {
+        if (t == 0) listed = 0;
+        __syncthreads();
+        u32 i = first + t;
+        u64 f[2] = {0, 0};
+        Z v[2];
+        bool found = false;
+        if (i < active) {
+            const One l(from + 4 * i);
+            f[0] = ring.snap(single(l), B, a.bin, names[i], away);
+            found = fit_one(ring, l, f[0], v[0]) <= floor * a.threshold[3] + OWN_ROUNDING * l.energy();
+            if (!found) list[atomicAdd(&listed, 1u)] = i;
+        }
+        note(a, found, f[0], v[0]);
+        __syncthreads();
+        const u32 count = listed;
+        for (u32 k = t; k < (count + 31) / 32 * 32; k += THREADS_2) {
+            found = false;
+            if (k < count) {
+                i = list[k];
+                const One l(from + 4 * i);
+                double turn[2];
+                if (twin(l, turn)) {
+                    f[0] = ring.snap(turn[0], B, a.bin, names[i], away);
+                    f[1] = ring.snap(turn[1], B, a.bin, names[i], away);
+                    found = f[0] != f[1] && fit_two(ring, l, f, v, left) &&
+                            left <= floor * a.threshold[2] + OWN_ROUNDING * l.energy();
+                }
+                if (!found) {
+                    const u32 o = atomicAdd(&state(a).open, 1u);
+                    if (o < a.opens) at<u32>(a, a.open)[o] = i;
+                }
+            }
+            note(a, found, f[0], v[0]);
+            note(a, found, f[1], v[1]);
+        }
+        __syncthreads();
+    }
+}
+
+// Four more shifts of one bin by a block, its frequencies by a warp.
+extern "C" __global__ void __launch_bounds__(OPEN_THREADS)
+wide_open(const __grid_constant__ Wide a) {
+    __shared__ Z parts[OPEN_THREADS / 32][4];
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5, shift = t & 3, R2 = 1u << second_log(a);
+    const u32 open = state(a).open < a.opens ? state(a).open : 0;
+    const double tolerance = floor_of(a, state(a).power) * a.threshold[4];
+    const Z* roots = table<Z>(a, a.second_roots);
+    for (u32 o = blockIdx.x; o < open; o += gridDim.x) {
+        const u32 i = at<u32>(a, a.open)[o], b = at<u32>(a, a.active_bins)[i];
+        const u32 k1 = b & ((1u << a.log_first) - 1), k2 = b >> a.log_first;
+        const Z* from = at<Z>(a, a.more) + (u64)k1 * R2 * 4 + shift;
+        Z sum = z_of(0.0, 0.0);
+#pragma unroll 8
+        for (u32 j = t >> 2; j < R2; j += OPEN_THREADS / 4)
+            sum = plus(sum, times(from[j * 4], roots[j * k2 & (R2 - 1)]));
+#pragma unroll
+        for (u32 d = 4; d < 32; d <<= 1) {
+            sum.x += __shfl_xor_sync(~0u, sum.x, d);
+            sum.y += __shfl_xor_sync(~0u, sum.y, d);
+        }
+        __syncthreads();
+        if (lane < 4) parts[warp][lane] = sum;
+        __syncthreads();
+        if (warp) continue;
+        sum = plus(plus(parts[0][shift], parts[1][shift]), plus(parts[2][shift], parts[3][shift]));
+        const Z mine = lane & 4 ? scaled(sum, a.bin) : at<Z>(a, a.active)[4 * i + shift];
+        u64 f = 0;
+        Z v;
+        const u32 m = up_to_four(ring_of(a), mine, b, 1u << a.log_bins, a.bin, tolerance, lane, f, v);
+        note(a, lane < m, f, v);
+        if (m == 0 && lane == 0) atomicAdd(&state(a).still, 1u);
+    }
+}
+
+// starts[i] = number of finds in the cells before i; first those by frequency, then by bucket.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS) wide_starts(const __grid_constant__ Wide a) {
+    __shared__ u32 sums[32], board[33];
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
+    const u32 PER = 4 * SCAN_THREADS, own = ((1u << a.log_cells) + PER - 1) / PER;
+    const bool second = blockIdx.x >= own;
+    const u32 log = second ? a.log_verify : a.log_cells, count = 1u << log;
+    const u32 skip = second ? 1u << a.log_cells : 0, first = (blockIdx.x - (second ? own : 0)) * PER;
+    const uint4* cells = (const uint4*)(at<u32>(a, a.cells) + skip);
+    // The other starts lie one place behind, with the total between.
+    u32* starts = at<u32>(a, a.starts) + (second ? skip + 4 : 0);
+    u32 prior = 0;
+#pragma unroll 8
+    for (u32 i = t; i < first / 4; i += SCAN_THREADS) {
+        const uint4 c = cells[i];
+        prior += c.x + c.y + c.z + c.w;
+    }
+    const u32 i = first / 4 + t;
+    uint4 c = make_uint4(0, 0, 0, 0);
+    if (i < count / 4) c = cells[i];
+    const u32 mine = c.x + c.y + c.z + c.w;
+    u32 sum = mine;
+#pragma unroll
+    for (u32 d = 1; d < 32; d <<= 1) {
+        const u32 other = __shfl_up_sync(~0u, sum, d);
+        if (lane >= d) sum += other;
+        prior += __shfl_xor_sync(~0u, prior, d);
+    }
+    if (lane == 31) sums[warp] = sum;
+    if (lane == 0) board[warp] = prior;
+    __syncthreads();
+    if (warp == 0) {
+        u32 all = sums[lane], before = board[lane];
+        const u32 here = all;
+#pragma unroll
+        for (u32 d = 1; d < 32; d <<= 1) {
+            const u32 other = __shfl_up_sync(~0u, all, d);
+            if (lane >= d) all += other;
+            before += __shfl_xor_sync(~0u, before, d);
+        }
+        sums[lane] = all - here + before;
+    }
+    __syncthreads();
+    if (i < count / 4) {
+        uint4 s;
+        s.x = sums[warp] + sum - mine;
+        s.y = s.x + c.x;
+        s.z = s.y + c.y;
+        s.w = s.z + c.z;
+        ((uint4*)starts)[i] = s;
+        if (i == count / 4 - 1) starts[count] = s.w + c.w;
+    }
+}
+
+DEV u32 known_of(const Wide& a) { return state(a).known < a.capacity ? state(a).known : 0; }
+
+extern "C" __global__ void __launch_bounds__(THREADS_2) wide_place(const __grid_constant__ Wide a) {
+    const u32 known = known_of(a), cells = 1u << a.log_cells;
+    const u32* starts = at<u32>(a, a.starts);
+    Entry* sorted = at<Entry>(a, a.sorted);
+    for (u32 i = blockIdx.x * THREADS_2 + threadIdx.x; i < known; i += gridDim.x * THREADS_2) {
+        const Ranked r = at<Ranked>(a, a.known)[i];
+        const u64 place = a.verify_step * r.e.f & a.mask;
+        const u32 bucket = (u32)(place >> (a.log_n - a.log_verify));
+        sorted[starts[r.e.f >> (a.log_n - a.log_cells)] + r.rank[0]] = r.e;
+        sorted[a.capacity + starts[cells + 4 + bucket] + r.rank[1]] = r.e;
+    }
+}
+
+// The response of the verifying window; `c` has an even number of terms, highest first.
+DEV double response(const Wide& a, const double* c, double away) {
+    if (fabs(away) >= 2.0) return 0.0;
+    const double u = fma(away * away, -a.verify_slope, a.verify_beta2), u2 = u * u;
+    double odd = c[0], even = c[1];
+#pragma unroll 4
+    for (u32 i = 2; i < a.verify_terms; i += 2) {
+        odd = fma(odd, u2, c[i]);
+        even = fma(even, u2, c[i + 1]);
+    }
+    return fma(odd, u, even);
+}
+
+// Sums over four neighbouring lanes.
+DEV Z four_sum(Z v) {
+    v.x += __shfl_xor_sync(~0u, v.x, 1);
+    v.y += __shfl_xor_sync(~0u, v.y, 1);
+    v.x += __shfl_xor_sync(~0u, v.x, 2);
+    v.y += __shfl_xor_sync(~0u, v.y, 2);
+    return v;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS_2)
+wide_judge(const __grid_constant__ Wide a) {
+    __shared__ double series[96];
+    __shared__ bool last;
+    const u32 t = threadIdx.x, known = known_of(a), size = gridDim.x * THREADS_2;
+    const u32* starts = at<u32>(a, a.starts);
+    const Entry* sorted = at<Entry>(a, a.sorted);
+    Header* head = (Header*)(a.out);
+    Entry* answer = (Entry*)(head + 1);
+    for (u32 i = t; i < a.verify_terms; i += THREADS_2)
+        series[i] = table<double>(a, a.verify_series)[i];
+    __syncthreads();
+    for (u32 i = blockIdx.x * THREADS_2 + t; i < known; i += size) {
+        const Entry e = sorted[i];
+        const u32 cell = (u32)(e.f >> (a.log_n - a.log_cells)), from = starts[cell], to = starts[cell + 1];
+        u32 place = from;
+#pragma unroll 4
+        for (u32 k = from; k < to; k++) place += sorted[k].f < e.f;
+        answer[place] = e;
+    }
+    // peel and certify: bucket b is reached from the cells b - 2 … b + 1, one lane each.
+    const u32 V = 1u << a.log_verify, shift = a.log_n - a.log_verify;
+    const double power = state(a).power, scale = (double)V * a.inverse;
+    const double leaks = a.verify_leak * a.verify_leak * power;
+    const double floor = fma(ROUNDING * ROUNDING * power, a.verify_energy, leaks);
+    const double limit = floor * a.threshold[4];
+    const Ring ring = ring_of(a);
+    const Entry* finds = sorted + a.capacity;
+    starts += (1u << a.log_cells) + 4;
+    u32 left = 0;
+    for (u32 i = blockIdx.x * THREADS_2 + t; i < 4 * V; i += size) {
+        const u32 b = i >> 2, lane = i & 3, cell = (b + V - 2 + lane) & (V - 1);
+        const u32 from = starts[cell], to = known ? starts[cell + 1] : from;
+        Z s0 = z_of(0.0, 0.0), s1 = s0, s2 = s0, s3 = s0;
+        u32 count = to - from;
+        if (count > 256) {
+            state(a).full = 1;
+            count = 0;
+        }
+        // In order of frequency, whatever the order in which they came.
+        u64 done = 0;
+#pragma unroll 1
+        for (u32 k = 0; k < count; k++) {
+            u64 next = ~0ull;
+            u32 which = from;
+#pragma unroll 1
+            for (u32 m = from; m < to; m++) {
+                const u64 f = finds[m].f;
+                if (f >= done && f < next) {
+                    next = f;
+                    which = m;
+                }
+            }
+            done = next + 1;
+            const Entry e = finds[which];
+            const u64 rest = (a.verify_step * e.f & a.mask) & ((1ull << shift) - 1);
+            const double gain = response(a, series, 2.0 - (double)lane - (double)rest * scale);
+            const Z z = ring.root(e.f);
+            Z v = z_of(gain * e.re, gain * e.im);
+            s0 = plus(s0, v);
+            v = times(v, z);
+            s1 = plus(s1, v);
+            v = times(v, z);
+            s2 = plus(s2, v);
+            s3 = plus(s3, times(v, z));
+        }
+        // Lane τ takes the sum of shift τ.
+        s0 = four_sum(s0);
+        s1 = four_sum(s1);
+        s2 = four_sum(s2);
+        s3 = four_sum(s3);
+        const Z mine = lane == 0 ? s0 : lane == 1 ? s1 : lane == 2 ? s2 : s3;
+        double energy = norm(minus(at<Z>(a, a.verify)[i], mine));
+        energy += __shfl_xor_sync(~0u, energy, 1);
+        energy += __shfl_xor_sync(~0u, energy, 2);
+        left += lane == 0 && energy > limit;
+    }
+#pragma unroll
+    for (u32 d = 16; d > 0; d >>= 1) left += __shfl_xor_sync(~0u, left, d);
+    if ((t & 31) == 0 && left) atomicAdd(&state(a).left, left);
+    __threadfence();
+    __syncthreads();
+    if (t == 0) last = atomicAdd(&state(a).done, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!last || t) return;
+    // What other blocks have added is not in this one's first cache.
+    const volatile State& s = state(a);
+    u32 status = s.status;
+    if (status == EXPLAINED && (s.active > a.actives || s.active > CROWDED * (1u << a.log_bins)))
+        status = TOO_CROWDED;
+    if (status == EXPLAINED && (s.open >= a.opens || s.still)) status = OPEN;
+    if (status == EXPLAINED && (s.known >= a.capacity || s.full)) status = FULL;
+    if (status == EXPLAINED && s.left) status = BLIND;
+    Header h = {};
+    h.status = status;
+    h.known = known;
+    h.open = s.open >= a.opens ? s.open : s.still;
+    h.active = s.active;
+    h.lines = 1;
+    h.left = s.left;
+    h.steps = 7;
+    h.lines_read = (2ull << a.log_bins) + a.verify_reads;
+    h.power = power;
+    h.verified = (sqrt(limit) + a.sigmas * sqrt(floor)) / (2.0 * 0.4);
+    *head = h;
+}
+
+#define COMB(LOGR, LEAST)                                                                           \
+    extern "C" __global__ void __launch_bounds__(COMB_THREADS, LEAST)                               \
+        wide_comb_##LOGR(const __grid_constant__ Wide a) {                                          \
+        comb<LOGR>(a, (Z*)memory);                                                                  \
+    }
+#define BINS(LOGR, LEAST)                                                                           \
+    extern "C" __global__ void __launch_bounds__(THREADS_2, LEAST)                                  \
+        wide_bins_##LOGR(const __grid_constant__ Wide a) {                                          \
+        bins<LOGR>(a, (Z*)memory);                                                                  \
+    }
+extern __shared__ __align__(16) unsigned char memory[];
+COMB(7, 2)
+COMB(8, 2)
+COMB(9, 2)
+COMB(10, 1)
+BINS(6, 4)
+BINS(7, 4)
+BINS(8, 4)
+BINS(9, 4)
+BINS(10, 2)
