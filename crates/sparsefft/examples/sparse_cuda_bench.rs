@@ -3,7 +3,8 @@
 //! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
 //! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
-//! is white. `events` is the time between two events around one launch, `queue` that of one of
+//! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
+//! `k:4000` after `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
 mod cufft;
@@ -379,7 +380,9 @@ fn tables(device: &Device) -> Result<(), Failure> {
 }
 
 /// The voting algorithms, wall clock with the answer on the host.
-fn voting(device: &Device) -> Result<(), Failure> {
+fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
+    let rows: Vec<String> = words.iter().filter(|w| w.starts_with("vote:")).cloned().collect();
+    let explain = words.iter().any(|w| w == "explain");
     println!("n | k | algorithm | wall us | error | place");
     for (log_n, k) in [
         (18u32, 50usize),
@@ -391,6 +394,9 @@ fn voting(device: &Device) -> Result<(), Failure> {
         (24, 1000),
         (27, 1000),
     ] {
+        if !rows.is_empty() && !rows.contains(&format!("vote:{log_n}:{k}")) {
+            continue;
+        }
         let n = 1u64 << log_n;
         let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
         for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
@@ -399,19 +405,23 @@ fn voting(device: &Device) -> Result<(), Failure> {
             let plan = CudaPlan::new(device, problem)?;
             let answer = plan.transform(&data.signal())?;
             let mut times = Vec::new();
+            let mut stages = Vec::new();
             for _ in 0..11 {
                 let begin = Instant::now();
-                plan.transform(&data.signal())?;
+                let answer = plan.transform(&data.signal())?;
                 times.push(begin.elapsed().as_secs_f64() * 1e6);
+                stages = answer.report().stages.clone();
             }
             println!(
-                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {:?}",
+                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {stages:?}",
                 median(times),
                 worst(&truths[0], &answer),
                 answer.report().place,
                 answer.certificate().verdict,
-                answer.report().stages,
             );
+            if explain {
+                println!("{}", plan.plan());
+            }
         }
     }
     Ok(())
@@ -447,13 +457,23 @@ fn scatter(
 }
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
-fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+fn accuracy(
+    device: &Device,
+    least_k: Option<usize>,
+    failures: &mut u32,
+) -> Result<(), Failure> {
     println!(
         "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
     );
     let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
     let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
-    for (log_n, k, sigma) in few.chain(many).chain([(18, 50, 0.1), (18, 300, 0.1)]) {
+    let most = [(22, 4000, 0.0), (27, 4000, 0.0), (27, 10_000, 0.0), (27, 43_000, 0.0)];
+    let noisy = [(18, 50, 0.1), (18, 300, 0.1)];
+    let rows: Vec<_> = few.chain(many).chain(most).chain(noisy).collect();
+    for (log_n, k, sigma) in rows {
+        if least_k.is_some_and(|least| k < least) {
+            continue;
+        }
         let n = 1u64 << log_n;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
@@ -470,7 +490,8 @@ fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
             let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
             let mut data = device.alloc::<f64>(n as usize)?;
             let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
-            for _ in 0..1000 {
+            // Writing many coefficients takes longer than the transform.
+            for _ in 0..if k > 1000 { 4_000_000 / k } else { 1000 } {
                 let truth = scatter(device, &mut data, &fft, k, &mut random)?;
                 judge(&truth, plan.transform(&data.signal())?);
             }
@@ -570,10 +591,11 @@ fn main() -> Result<(), Failure> {
         tables(&device)?;
     }
     if has("voting") {
-        voting(&device)?;
+        voting(&device, &words)?;
     }
     if has("accuracy") {
-        accuracy(&device, &mut failures)?;
+        let least_k = words.iter().find_map(|w| w.strip_prefix("k:")?.parse().ok());
+        accuracy(&device, least_k, &mut failures)?;
     }
     for words in cases() {
         case(&device, words, &found)?;

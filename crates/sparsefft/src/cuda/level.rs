@@ -553,11 +553,14 @@ impl Level {
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
         let scale = problem.n as f64;
-        let mut peaks: Vec<Peak> = entries
-            .iter()
-            .filter(|e| e.re * e.re + e.im * e.im > negligible)
-            .map(|e| Peak { index: e.f, value: Complex::new(e.re, e.im) * scale })
-            .collect();
+        let kept = |e: &&Entry| e.re * e.re + e.im * e.im > negligible;
+        let peak = |e: &Entry| Peak { index: e.f, value: Complex::new(e.re, e.im) * scale };
+        // Nearly always all are kept, and then their number is known.
+        let mut peaks: Vec<Peak> = if entries.iter().all(|e| kept(&e)) {
+            entries.iter().map(peak).collect()
+        } else {
+            entries.iter().filter(kept).map(peak).collect()
+        };
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
         } else {

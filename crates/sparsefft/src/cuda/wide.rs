@@ -25,11 +25,12 @@ use std::sync::Arc;
 const COMB_THREADS: u32 = 512;
 const THREADS: u32 = 256;
 const OPEN_THREADS: u32 = 128;
-const SCAN_THREADS: u32 = 1024;
 /// Blocks that solve bins with three frequencies or more.
 const OPEN_BLOCKS: u32 = 264;
 /// Most bins of that kind.
 const OPENS: usize = 8192;
+/// Finds that a cell has room for, as in `wide.cu`.
+const SLOTS: usize = 16;
 /// Logarithms of the radices R1 and R2 that the kernels are made for.
 const FIRST: std::ops::RangeInclusive<u32> = 7..=10;
 const SECOND: std::ops::RangeInclusive<u32> = 6..=10;
@@ -93,8 +94,8 @@ struct Args {
     open: u64,
     known: u64,
     cells: u64,
-    starts: u64,
-    sorted: u64,
+    ordered: u64,
+    reached: u64,
     combs: u32,
     folds: u32,
 }
@@ -109,8 +110,6 @@ pub(super) struct WideKernels {
     bins: Vec<(u32, CudaFunction)>,
     decode: CudaFunction,
     open: CudaFunction,
-    starts: CudaFunction,
-    place: CudaFunction,
     judge: CudaFunction,
 }
 
@@ -148,8 +147,6 @@ impl WideKernels {
             bins: bins?.into_iter().flatten().collect(),
             decode: find("decode")?,
             open: find("open")?,
-            starts: find("starts")?,
-            place: find("place")?,
             judge: find("judge")?,
         })
     }
@@ -205,7 +202,7 @@ impl Comb {
             return Ok(None);
         }
         let log_verify_first = log_verify.div_ceil(2);
-        let log_cells = (u64::BITS - k.leading_zeros()).clamp(12, 16).min(n.trailing_zeros());
+        let log_cells = (u64::BITS - k.leading_zeros()).clamp(12, 17).min(n.trailing_zeros());
         let mut roots = |log: u32| {
             let roots: Vec<Complex<f64>> = (0..1 << log).map(|j| root(j, 1 << log)).collect();
             put(&mut level.tables, &roots)
@@ -273,10 +270,10 @@ impl Comb {
             active: room.take(64 * actives),
             active_bins: room.take(4 * actives),
             open: room.take(4 * OPENS),
-            known: room.take(32 * capacity),
+            known: room.take(size_of::<Entry>() * capacity),
             cells: room.take(4 * cells),
-            starts: room.take(4 * (cells + 8)),
-            sorted: room.take(2 * size_of::<Entry>() * capacity),
+            ordered: room.take((size_of::<Entry>() * SLOTS) << log_cells),
+            reached: room.take(size_of::<Entry>() * SLOTS * buckets),
             combs,
             folds,
         };
@@ -315,8 +312,6 @@ impl Comb {
         // Transforms of the verifying buckets, over columns and over rows.
         let verify_columns = (4u32 << log_rows).div_ceil(2048 >> log_columns);
         let verify_rows = (4u32 << log_columns).div_ceil(2048 >> log_rows);
-        let scans = (1u32 << a.log_cells).div_ceil(4 * SCAN_THREADS)
-            + (1u32 << a.log_verify).div_ceil(4 * SCAN_THREADS);
         let stream = device.stream();
         let run = |function: &CudaFunction, blocks: u32, threads: u32, bytes: u32, more: Option<u32>| {
             let mut launch = stream.launch_builder(function);
@@ -337,9 +332,9 @@ impl Comb {
         run(bins, rows + verify_columns, THREADS, shared(log_second, false), None)?;
         run(&kernels.decode, finds + verify_rows, THREADS, 0, Some(finds))?;
         run(&kernels.open, OPEN_BLOCKS, OPEN_THREADS, 0, None)?;
-        run(&kernels.starts, scans, SCAN_THREADS, 0, None)?;
-        run(&kernels.place, finds, THREADS, 0, None)?;
-        run(&kernels.judge, (4u32 << a.log_verify).div_ceil(THREADS), THREADS, 0, None)
+        let judged = (4u32 << a.log_verify).div_ceil(THREADS);
+        let ordering = (1u32 << a.log_cells) / (4 * THREADS);
+        run(&kernels.judge, ordering + judged, THREADS, 0, Some(ordering))
     }
 }
 

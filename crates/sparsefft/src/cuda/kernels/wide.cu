@@ -8,13 +8,10 @@
 //            are listed. Beside it, the verifying buckets' transforms over their columns.
 // 3. decode: one frequency or two from four shifts. Beside it, the transforms over their rows.
 // 4. open:   what is left gets its other four shifts, as single sums over j2, and up to four frequencies.
-// 5. starts: what was found was counted in cells, by frequency and by verifying bucket; where cells
-//            start.
-// 6. place:  finds go to their cells.
-// 7. judge:  finds in order of frequency are the answer; they leave the verifying buckets, which are
-//            judged.
+// 5. judge:  what was found was put into cells, by frequency and by verifying bucket. Cell by cell it is
+//            the answer in order; and it leaves the verifying buckets, which are judged.
 //
-// Atomics count and hand out places, and add nothing up: two runs give the same bits.
+// Atomics count and hand out places, and add no values up: two runs give the same bits.
 #include "four.cuh"
 
 struct Wide {
@@ -38,24 +35,21 @@ struct Wide {
     // Places in the workspace.
     u64 points, more, folded, columns, verify;
     u64 energies, wides, state, active, active_bins, open, known;
-    u64 cells, starts, sorted;
+    u64 cells, ordered, reached;
     // Blocks that gather teeth, and that fold.
     u32 combs, folds;
 };
 
 // What kernels tell each other; zeros at first.
 struct State {
-    u32 active, open, known, still, left, full, done, status;
-    double power, pad[3];
+    u32 active, open, known, still, left, done, status, crowded;
+    u32 full, pad;
+    double power, more[2];
 };
 
-// A find, with its number among those of its cells.
-struct Ranked {
-    Entry e;
-    u32 rank[2];
-};
-
-const u32 COMB_THREADS = 512, THREADS_2 = 256, OPEN_THREADS = 128, SCAN_THREADS = 1024;
+// Finds that a cell has room for. There are one or two on average.
+const u32 SLOTS = 16;
+const u32 COMB_THREADS = 512, THREADS_2 = 256, OPEN_THREADS = 128;
 
 template <class T> DEV T* at(const Wide& a, u64 offset) {
     return (T*)(a.work + offset);
@@ -225,6 +219,26 @@ template <int LOGR> DEV void verify_rows(const Wide& a, u32 block, Z* shared) {
     }
 }
 
+// One copy of each serves all kernels.
+static __device__ __noinline__ void verify_first(const Wide& a, u32 block, Z* shared) {
+    switch (a.log_verify_first) {
+    case 5: verify_columns<5>(a, block, shared); break;
+    case 6: verify_columns<6>(a, block, shared); break;
+    case 7: verify_columns<7>(a, block, shared); break;
+    case 8: verify_columns<8>(a, block, shared); break;
+    default: verify_columns<9>(a, block, shared); break;
+    }
+}
+static __device__ __noinline__ void verify_second(const Wide& a, u32 block, Z* shared) {
+    switch (a.log_verify - a.log_verify_first) {
+    case 5: verify_rows<5>(a, block, shared); break;
+    case 6: verify_rows<6>(a, block, shared); break;
+    case 7: verify_rows<7>(a, block, shared); break;
+    case 8: verify_rows<8>(a, block, shared); break;
+    default: verify_rows<9>(a, block, shared); break;
+    }
+}
+
 // Floors and limits, as in peeling.
 DEV double floor_of(const Wide& a, double power) { return ROUNDING * ROUNDING * power * a.bin; }
 
@@ -232,13 +246,7 @@ template <int LOGR> DEV void bins(const Wide& a, Z* shared) {
     typedef Tile<LOGR, THREADS_2> T;
     const u32 ROWS = T::COUNT / 4, blocks = (1u << a.log_first) / ROWS;
     if (blockIdx.x >= blocks) {
-        switch (a.log_verify_first) {
-        case 5: verify_columns<5>(a, blockIdx.x - blocks, shared); break;
-        case 6: verify_columns<6>(a, blockIdx.x - blocks, shared); break;
-        case 7: verify_columns<7>(a, blockIdx.x - blocks, shared); break;
-        case 8: verify_columns<8>(a, blockIdx.x - blocks, shared); break;
-        default: verify_columns<9>(a, blockIdx.x - blocks, shared); break;
-        }
+        verify_first(a, blockIdx.x - blocks, shared);
         return;
     }
     __shared__ u32 before[THREADS_2 / 32], base;
@@ -323,13 +331,18 @@ DEV void note(const Wide& a, bool found, u64 f, Z v) {
     u32* cells = at<u32>(a, a.cells);
     const u32 cell = (u32)(f >> (a.log_n - a.log_cells));
     const u32 bucket = (u32)((a.verify_step * f & a.mask) >> (a.log_n - a.log_verify));
-    Ranked r;
-    r.e.f = f;
-    r.e.re = v.x;
-    r.e.im = v.y;
-    r.rank[0] = atomicAdd(cells + cell, 1u);
-    r.rank[1] = atomicAdd(cells + (1u << a.log_cells) + bucket, 1u);
-    if (i < a.capacity) at<Ranked>(a, a.known)[i] = r;
+    const Entry e = {f, v.x, v.y};
+    const u32 one = atomicAdd(cells + cell, 1u);
+    const u32 two = atomicAdd(cells + (1u << a.log_cells) + bucket, 1u);
+    if (i < a.capacity) at<Entry>(a, a.known)[i] = e;
+    if (one < SLOTS)
+        at<Entry>(a, a.ordered)[cell * SLOTS + one] = e;
+    else
+        state(a).crowded = 1;
+    if (two < SLOTS)
+        at<Entry>(a, a.reached)[bucket * SLOTS + two] = e;
+    else
+        state(a).full = 1;
 }
 
 DEV Ring ring_of(const Wide& a) {
@@ -341,13 +354,7 @@ extern "C" __global__ void __launch_bounds__(THREADS_2, 2)
 wide_decode(const __grid_constant__ Wide a, u32 blocks) {
     __shared__ Z shared[Tile<9, THREADS_2>::POINTS];
     if (blockIdx.x >= blocks) {
-        switch (a.log_verify - a.log_verify_first) {
-        case 5: verify_rows<5>(a, blockIdx.x - blocks, shared); break;
-        case 6: verify_rows<6>(a, blockIdx.x - blocks, shared); break;
-        case 7: verify_rows<7>(a, blockIdx.x - blocks, shared); break;
-        case 8: verify_rows<8>(a, blockIdx.x - blocks, shared); break;
-        default: verify_rows<9>(a, blockIdx.x - blocks, shared); break;
-        }
+        verify_second(a, blockIdx.x - blocks, shared);
         return;
     }
     __shared__ u32 listed, list[THREADS_2];
@@ -433,75 +440,6 @@ wide_open(const __grid_constant__ Wide a) {
     }
 }
 
-// starts[i] = number of finds in the cells before i; first those by frequency, then by bucket.
-extern "C" __global__ void __launch_bounds__(SCAN_THREADS) wide_starts(const __grid_constant__ Wide a) {
-    __shared__ u32 sums[32], board[33];
-    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
-    const u32 PER = 4 * SCAN_THREADS, own = ((1u << a.log_cells) + PER - 1) / PER;
-    const bool second = blockIdx.x >= own;
-    const u32 log = second ? a.log_verify : a.log_cells, count = 1u << log;
-    const u32 skip = second ? 1u << a.log_cells : 0, first = (blockIdx.x - (second ? own : 0)) * PER;
-    const uint4* cells = (const uint4*)(at<u32>(a, a.cells) + skip);
-    // The other starts lie one place behind, with the total between.
-    u32* starts = at<u32>(a, a.starts) + (second ? skip + 4 : 0);
-    u32 prior = 0;
-#pragma unroll 8
-    for (u32 i = t; i < first / 4; i += SCAN_THREADS) {
-        const uint4 c = cells[i];
-        prior += c.x + c.y + c.z + c.w;
-    }
-    const u32 i = first / 4 + t;
-    uint4 c = make_uint4(0, 0, 0, 0);
-    if (i < count / 4) c = cells[i];
-    const u32 mine = c.x + c.y + c.z + c.w;
-    u32 sum = mine;
-#pragma unroll
-    for (u32 d = 1; d < 32; d <<= 1) {
-        const u32 other = __shfl_up_sync(~0u, sum, d);
-        if (lane >= d) sum += other;
-        prior += __shfl_xor_sync(~0u, prior, d);
-    }
-    if (lane == 31) sums[warp] = sum;
-    if (lane == 0) board[warp] = prior;
-    __syncthreads();
-    if (warp == 0) {
-        u32 all = sums[lane], before = board[lane];
-        const u32 here = all;
-#pragma unroll
-        for (u32 d = 1; d < 32; d <<= 1) {
-            const u32 other = __shfl_up_sync(~0u, all, d);
-            if (lane >= d) all += other;
-            before += __shfl_xor_sync(~0u, before, d);
-        }
-        sums[lane] = all - here + before;
-    }
-    __syncthreads();
-    if (i < count / 4) {
-        uint4 s;
-        s.x = sums[warp] + sum - mine;
-        s.y = s.x + c.x;
-        s.z = s.y + c.y;
-        s.w = s.z + c.z;
-        ((uint4*)starts)[i] = s;
-        if (i == count / 4 - 1) starts[count] = s.w + c.w;
-    }
-}
-
-DEV u32 known_of(const Wide& a) { return state(a).known < a.capacity ? state(a).known : 0; }
-
-extern "C" __global__ void __launch_bounds__(THREADS_2) wide_place(const __grid_constant__ Wide a) {
-    const u32 known = known_of(a), cells = 1u << a.log_cells;
-    const u32* starts = at<u32>(a, a.starts);
-    Entry* sorted = at<Entry>(a, a.sorted);
-    for (u32 i = blockIdx.x * THREADS_2 + threadIdx.x; i < known; i += gridDim.x * THREADS_2) {
-        const Ranked r = at<Ranked>(a, a.known)[i];
-        const u64 place = a.verify_step * r.e.f & a.mask;
-        const u32 bucket = (u32)(place >> (a.log_n - a.log_verify));
-        sorted[starts[r.e.f >> (a.log_n - a.log_cells)] + r.rank[0]] = r.e;
-        sorted[a.capacity + starts[cells + 4 + bucket] + r.rank[1]] = r.e;
-    }
-}
-
 // The response of the verifying window; `c` has an even number of terms, highest first.
 DEV double response(const Wide& a, const double* c, double away) {
     if (fabs(away) >= 2.0) return 0.0;
@@ -524,61 +462,85 @@ DEV Z four_sum(Z v) {
     return v;
 }
 
+// The finds of 4·THREADS_2 cells in order of frequency, behind those of the cells before.
+DEV void order(const Wide& a, u32 block, u32 blocks, Entry* answer) {
+    __shared__ u32 sums[THREADS_2 / 32], board[THREADS_2 / 32];
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
+    const uint4* cells = at<uint4>(a, a.cells);
+    if (state(a).crowded) {
+        // Many frequencies side by side: in any order, for the host to sort.
+        const u32 known = state(a).known < a.capacity ? state(a).known : 0;
+        for (u32 i = block * THREADS_2 + t; i < known; i += blocks * THREADS_2)
+            answer[i] = at<Entry>(a, a.known)[i];
+        return;
+    }
+    u32 prior = 0;
+#pragma unroll 8
+    for (u32 i = t; i < block * THREADS_2; i += THREADS_2) {
+        const uint4 c = cells[i];
+        prior += c.x + c.y + c.z + c.w;
+    }
+    const u32 first = block * THREADS_2 + t;
+    const uint4 c = cells[first];
+    u32 sum = c.x + c.y + c.z + c.w, place = sum;
+#pragma unroll
+    for (u32 d = 1; d < 32; d <<= 1) {
+        const u32 other = __shfl_up_sync(~0u, place, d);
+        if (lane >= d) place += other;
+        prior += __shfl_xor_sync(~0u, prior, d);
+    }
+    if (lane == 31) sums[warp] = place;
+    if (lane == 0) board[warp] = prior;
+    __syncthreads();
+    place -= sum;
+#pragma unroll
+    for (u32 i = 0; i < THREADS_2 / 32; i++) place += board[i] + (i < warp ? sums[i] : 0);
+    const Entry* from = at<Entry>(a, a.ordered) + (u64)first * 4 * SLOTS;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++, from += SLOTS) {
+        const u32 count = k == 0 ? c.x : k == 1 ? c.y : k == 2 ? c.z : c.w;
+        for (u32 i = 0; i < count; i++) {
+            const Entry e = from[i];
+            u32 before = 0;
+            for (u32 j = 0; j < count; j++) before += from[j].f < e.f;
+            if (place + before < a.capacity) answer[place + before] = e;
+        }
+        place += count;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS_2)
-wide_judge(const __grid_constant__ Wide a) {
+wide_judge(const __grid_constant__ Wide a, u32 ordering) {
     __shared__ double series[96];
     __shared__ bool last;
-    const u32 t = threadIdx.x, known = known_of(a), size = gridDim.x * THREADS_2;
-    const u32* starts = at<u32>(a, a.starts);
-    const Entry* sorted = at<Entry>(a, a.sorted);
+    const u32 t = threadIdx.x, size = (gridDim.x - ordering) * THREADS_2;
+    const bool orders = blockIdx.x < ordering;
     Header* head = (Header*)(a.out);
-    Entry* answer = (Entry*)(head + 1);
     for (u32 i = t; i < a.verify_terms; i += THREADS_2)
         series[i] = table<double>(a, a.verify_series)[i];
     __syncthreads();
-    for (u32 i = blockIdx.x * THREADS_2 + t; i < known; i += size) {
-        const Entry e = sorted[i];
-        const u32 cell = (u32)(e.f >> (a.log_n - a.log_cells)), from = starts[cell], to = starts[cell + 1];
-        u32 place = from;
-#pragma unroll 4
-        for (u32 k = from; k < to; k++) place += sorted[k].f < e.f;
-        answer[place] = e;
-    }
-    // peel and certify: bucket b is reached from the cells b - 2 … b + 1, one lane each.
+    if (orders) order(a, blockIdx.x, ordering, (Entry*)(head + 1));
+    // peel and certify: bucket b is reached from the cells b - 2 … b + 1, one lane each. Their order
+    // differs from run to run, and with it the last bit of what is judged, but of no value.
     const u32 V = 1u << a.log_verify, shift = a.log_n - a.log_verify;
     const double power = state(a).power, scale = (double)V * a.inverse;
     const double leaks = a.verify_leak * a.verify_leak * power;
     const double floor = fma(ROUNDING * ROUNDING * power, a.verify_energy, leaks);
     const double limit = floor * a.threshold[4];
     const Ring ring = ring_of(a);
-    const Entry* finds = sorted + a.capacity;
-    starts += (1u << a.log_cells) + 4;
+    const u32* reached = at<u32>(a, a.cells) + (1u << a.log_cells);
     u32 left = 0;
-    for (u32 i = blockIdx.x * THREADS_2 + t; i < 4 * V; i += size) {
+    for (u32 i = (blockIdx.x - ordering) * THREADS_2 + t; i < 4 * V && !orders; i += size) {
         const u32 b = i >> 2, lane = i & 3, cell = (b + V - 2 + lane) & (V - 1);
-        const u32 from = starts[cell], to = known ? starts[cell + 1] : from;
+        const u32 count = min(reached[cell], SLOTS);
+        const Entry* finds = at<Entry>(a, a.reached) + (u64)cell * SLOTS;
+        const Z bucket = at<Z>(a, a.verify)[i];
         Z s0 = z_of(0.0, 0.0), s1 = s0, s2 = s0, s3 = s0;
-        u32 count = to - from;
-        if (count > 256) {
-            state(a).full = 1;
-            count = 0;
-        }
-        // In order of frequency, whatever the order in which they came.
-        u64 done = 0;
+        Entry next = finds[0];
 #pragma unroll 1
         for (u32 k = 0; k < count; k++) {
-            u64 next = ~0ull;
-            u32 which = from;
-#pragma unroll 1
-            for (u32 m = from; m < to; m++) {
-                const u64 f = finds[m].f;
-                if (f >= done && f < next) {
-                    next = f;
-                    which = m;
-                }
-            }
-            done = next + 1;
-            const Entry e = finds[which];
+            const Entry e = next;
+            if (k + 1 < count) next = finds[k + 1];
             const u64 rest = (a.verify_step * e.f & a.mask) & ((1ull << shift) - 1);
             const double gain = response(a, series, 2.0 - (double)lane - (double)rest * scale);
             const Z z = ring.root(e.f);
@@ -596,7 +558,7 @@ wide_judge(const __grid_constant__ Wide a) {
         s2 = four_sum(s2);
         s3 = four_sum(s3);
         const Z mine = lane == 0 ? s0 : lane == 1 ? s1 : lane == 2 ? s2 : s3;
-        double energy = norm(minus(at<Z>(a, a.verify)[i], mine));
+        double energy = norm(minus(bucket, mine));
         energy += __shfl_xor_sync(~0u, energy, 1);
         energy += __shfl_xor_sync(~0u, energy, 2);
         left += lane == 0 && energy > limit;
@@ -619,12 +581,12 @@ wide_judge(const __grid_constant__ Wide a) {
     if (status == EXPLAINED && s.left) status = BLIND;
     Header h = {};
     h.status = status;
-    h.known = known;
+    h.known = s.known < a.capacity ? s.known : 0;
     h.open = s.open >= a.opens ? s.open : s.still;
     h.active = s.active;
     h.lines = 1;
     h.left = s.left;
-    h.steps = 7;
+    h.steps = 5;
     h.lines_read = (2ull << a.log_bins) + a.verify_reads;
     h.power = power;
     h.verified = (sqrt(limit) + a.sigmas * sqrt(floor)) / (2.0 * 0.4);
