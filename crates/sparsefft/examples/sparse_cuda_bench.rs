@@ -280,9 +280,6 @@ fn row(
 
 fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     let cufft = Cufft::open();
-    let begin = Instant::now();
-    CudaPlan::new(device, problem(1 << 20, 50, Noise::Exact))?;
-    println!("kernels loaded in {:.2} s", begin.elapsed().as_secs_f64());
     println!("numbers in brackets: status, barriers, rounds, lines, climbs, found, open");
     for (log_n, k, sigma, combs) in [
         (22u32, 50usize, 0.0, &[256usize, 512, 1024][..]),
@@ -457,11 +454,7 @@ fn scatter(
 }
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
-fn accuracy(
-    device: &Device,
-    least_k: Option<usize>,
-    failures: &mut u32,
-) -> Result<(), Failure> {
+fn accuracy(device: &Device, least_k: Option<usize>, failures: &mut u32) -> Result<(), Failure> {
     println!(
         "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
     );
@@ -576,8 +569,12 @@ fn main() -> Result<(), Failure> {
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
     }
+    let begin = Instant::now();
     let device = Device::new(0)?;
-    println!("{}", device.name()?);
+    let opened = begin.elapsed().as_secs_f64();
+    CudaPlan::new(&device, problem(1 << 20, 50, Noise::Exact))?;
+    let loaded = begin.elapsed().as_secs_f64() - opened;
+    println!("{}, opened in {opened:.2} s, kernels loaded in {loaded:.2} s", device.name()?);
     let begin = Instant::now();
     let mut failures = 0;
     if both || has("check") {

@@ -264,8 +264,7 @@ fn many_coefficients_of_any_kind_are_solved() {
     let pairs = unsafe { std::slice::from_raw_parts(real.as_ptr().cast(), real.len() / 2) };
     let real = device.upload::<f64>(pairs).unwrap();
     // SAFETY: the buffer outlives the signal and holds n values of this format.
-    let signal =
-        unsafe { Signal::from_raw(&device, real.signal().pointer(), n, Format::RealF64) };
+    let signal = unsafe { Signal::from_raw(&device, real.signal().pointer(), n, Format::RealF64) };
     let problem = asked(n, 6000, Noise::Exact, Algorithm::Exact);
     let plan = CudaPlan::new(&device, problem).unwrap();
     let got = plan.transform(&signal).unwrap();
@@ -486,5 +485,13 @@ fn ten_thousand_transforms_leave_no_memory_behind() {
         CudaPlan::new(&device, problem.clone()).unwrap().transform(&data.signal()).unwrap();
     }
     device.synchronize().unwrap();
-    assert!(free() + (1 << 25) >= before, "{} bytes are gone", before - free());
+    // Other tests hold memory of the same device while they run.
+    let back = || free() + (1 << 25) >= before;
+    for _ in 0..300 {
+        if back() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(back(), "{} bytes are gone", before - free());
 }

@@ -20,6 +20,7 @@
 //! [`Device::new`] says why. [`CudaPlan`] is the sparse transform: what its kernels cannot explain
 //! goes on in the engine of the CPU, and the report says so.
 
+mod cost;
 mod dense;
 mod level;
 mod signal;
@@ -27,6 +28,7 @@ mod sparse;
 mod vote;
 mod wide;
 
+pub use cost::{GpuCost, predict};
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
 pub use sparse::CudaPlan;

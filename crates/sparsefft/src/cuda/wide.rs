@@ -2,8 +2,8 @@
 //! whole GPU, and one copy. Lengths 2^m; what the kernels leave goes to those of `sparse.cuh`.
 //!
 //! Eight shifts tell up to four frequencies of a bin apart. Of k frequencies in B bins,
-//! k⁵/(120·B⁴) bins hold five: B is chosen so that hardly any do, and twice as many bins are tried
-//! where one does.
+//! k⁵/(120·B⁴) bins hold five: B is chosen so that few do, and twice as many bins are tried where one
+//! does, which part the five in fifteen cases of sixteen.
 
 use super::level::{Entry, Header, Level, Room, Status, put};
 use super::signal::Signal;
@@ -37,6 +37,10 @@ const SECOND: std::ops::RangeInclusive<u32> = 6..=10;
 /// Fewest coefficients, and most bins, as a logarithm.
 const LEAST: u64 = 1025;
 const MOST_LOG_BINS: u32 = 20;
+/// log2 of the least distance of a comb's teeth.
+const LEAST_LOG_STEP: u32 = 5;
+/// Combs that are tried, each with twice the bins of the one before.
+const COMBS: usize = 3;
 /// Signals whose results are fetched together.
 const TOGETHER: usize = 8;
 
@@ -156,11 +160,12 @@ fn by_log(functions: &[(u32, CudaFunction)], log: u32) -> Option<&CudaFunction> 
     functions.iter().find(|(l, _)| *l == log).map(|(_, f)| f)
 }
 
-/// log2 of the bins for k coefficients: fewer than one transform in `RETRIES` meets a bin of five.
-fn log_bins(k: u64) -> u32 {
-    const RETRIES: f64 = 4.0;
-    let five = |log: &u32| (k as f64).powi(5) / (120.0 * 2f64.powi(4 * *log as i32)) * RETRIES <= 1.5;
-    (13..=MOST_LOG_BINS).find(five).unwrap_or(MOST_LOG_BINS + 1)
+/// log2 of the bins for k of n coefficients: a bin of five in one transform of three or fewer. Small
+/// combs take no less time than one of 2^15 bins.
+fn log_bins(k: u64, n: u64) -> u32 {
+    let few = |log: &u32| (k as f64).powi(5) / (120.0 * 2f64.powi(4 * *log as i32)) < 0.35;
+    let least = (13..=MOST_LOG_BINS).find(few).unwrap_or(MOST_LOG_BINS + 1);
+    least.max(15.min(n.ilog2().saturating_sub(LEAST_LOG_STEP)))
 }
 
 /// A comb of one size with its tables and buffers on the device.
@@ -186,12 +191,11 @@ impl Comb {
         let k = plan.problem.k().unwrap_or(0);
         let (log_first, log_second) = (log.div_ceil(2), log / 2);
         let able = log <= MOST_LOG_BINS
-            && n >> log >= 32
+            && n.ilog2() >= log + LEAST_LOG_STEP
             && by_log(&kernels.comb, log_first).is_some()
             && by_log(&kernels.bins, log_second).is_some();
         let sigmas = upper_quantile(plan.problem.failure / (4u64 << log) as f64);
-        let Some(mut level) =
-            able.then(|| Level::wide(plan, 1 << log, attempt, sigmas)).flatten()
+        let Some(mut level) = able.then(|| Level::wide(plan, 1 << log, attempt, sigmas)).flatten()
         else {
             return Ok(None);
         };
@@ -313,21 +317,22 @@ impl Comb {
         let verify_columns = (4u32 << log_rows).div_ceil(2048 >> log_columns);
         let verify_rows = (4u32 << log_columns).div_ceil(2048 >> log_rows);
         let stream = device.stream();
-        let run = |function: &CudaFunction, blocks: u32, threads: u32, bytes: u32, more: Option<u32>| {
-            let mut launch = stream.launch_builder(function);
-            launch.arg(&args);
-            if let Some(more) = &more {
-                launch.arg(more);
-            }
-            let config = LaunchConfig {
-                grid_dim: (blocks, 1, 1),
-                block_dim: (threads, 1, 1),
-                shared_mem_bytes: bytes,
+        let run =
+            |function: &CudaFunction, blocks: u32, threads: u32, bytes: u32, more: Option<u32>| {
+                let mut launch = stream.launch_builder(function);
+                launch.arg(&args);
+                if let Some(more) = &more {
+                    launch.arg(more);
+                }
+                let config = LaunchConfig {
+                    grid_dim: (blocks, 1, 1),
+                    block_dim: (threads, 1, 1),
+                    shared_mem_bytes: bytes,
+                };
+                // SAFETY: the arguments are laid out as the kernels expect, the buffers are as large as
+                // they name, and the signal holds what it promises.
+                unsafe { launch.launch(config) }.map(|_| ()).map_err(failed)
             };
-            // SAFETY: the arguments are laid out as the kernels expect, the buffers are as large as
-            // they name, and the signal holds what it promises.
-            unsafe { launch.launch(config) }.map(|_| ()).map_err(failed)
-        };
         run(comb, a.combs + a.folds, COMB_THREADS, shared(log_first, true), None)?;
         run(bins, rows + verify_columns, THREADS, shared(log_second, false), None)?;
         run(&kernels.decode, finds + verify_rows, THREADS, 0, Some(finds))?;
@@ -338,7 +343,7 @@ impl Comb {
     }
 }
 
-/// The combs of a plan: the first, and one of twice its size where bins stayed open.
+/// The combs of a plan: the first, and larger ones where bins stayed open.
 pub(super) struct Wide {
     kernels: Arc<WideKernels>,
     combs: Vec<Comb>,
@@ -368,7 +373,7 @@ impl Wide {
     ) -> Result<Option<Self>, Error> {
         let problem = &plan.problem;
         let Some(k) = problem.k().filter(|&k| k >= LEAST) else { return Ok(None) };
-        let bins = bins.map_or(log_bins(k), |b| b.next_power_of_two().trailing_zeros());
+        let bins = bins.map_or(log_bins(k, problem.n), |b| b.next_power_of_two().trailing_zeros());
         if !problem.n.is_power_of_two() || matches!(problem.noise, Noise::Snr(_)) {
             return Ok(None);
         }
@@ -403,26 +408,29 @@ impl Wide {
             self.run_with(device, plan, 0, part, &mut outcomes)?;
         }
         for (signal, outcome) in signals.iter().zip(&mut outcomes) {
-            if !matches!(outcome, Err(Status::Left(_))) || !self.grow(device, plan)? {
-                continue;
-            }
-            let mut again = Vec::new();
-            self.run_with(device, plan, 1, std::slice::from_ref(signal), &mut again)?;
-            if let Some(Ok(better)) = again.pop() {
-                *outcome = Ok(better);
+            for which in 1..COMBS {
+                if !matches!(outcome, Err(Status::Left(_))) || !self.grow(device, plan, which)? {
+                    break;
+                }
+                let mut again = Vec::new();
+                self.run_with(device, plan, which, std::slice::from_ref(signal), &mut again)?;
+                if let Some(next) = again.pop() {
+                    *outcome = next;
+                }
             }
         }
         Ok(outcomes)
     }
 
-    /// Makes the larger comb, if there can be one.
-    fn grow(&mut self, device: &Device, plan: &Prepared) -> Result<bool, Error> {
-        if self.combs.len() == 1 && !self.last {
-            let log = self.combs[0].args.log_bins + 1;
-            self.combs.extend(Comb::new(device, &self.kernels, plan, log, 2)?);
-            self.last = true;
+    /// Makes comb number `which`, if there can be one.
+    fn grow(&mut self, device: &Device, plan: &Prepared, which: usize) -> Result<bool, Error> {
+        if self.combs.len() == which && !self.last {
+            let log = self.combs[0].args.log_bins + which as u32;
+            let comb = Comb::new(device, &self.kernels, plan, log, which as u32 + 1)?;
+            self.last = comb.is_none();
+            self.combs.extend(comb);
         }
-        Ok(self.combs.len() > 1)
+        Ok(self.combs.len() > which)
     }
 
     fn run_with(
