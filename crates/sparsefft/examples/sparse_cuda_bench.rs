@@ -4,7 +4,7 @@
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
 //! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
-//! `k:4000` after `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
+//! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
 mod cufft;
@@ -344,7 +344,7 @@ fn dense_and_top(device: &Device, data: &mut Buffer<f64>, k: usize) -> Result<f6
 }
 
 /// The tables of the documentation: time over n and over k, beside cuFFT.
-fn tables(device: &Device) -> Result<(), Failure> {
+fn tables(device: &Device, least_k: Option<usize>) -> Result<(), Failure> {
     let cufft = Cufft::open();
     let rows = (18..=28).flat_map(|l| [(l, 50usize, 0.0), (l, 1000, 0.0)]);
     let over_k = [16usize, 200, 4000, 10_000, 43_000].map(|k| (27u32, k, 0.0));
@@ -354,7 +354,7 @@ fn tables(device: &Device) -> Result<(), Failure> {
         rows.chain(over_k).chain(noisy).chain([(24, 1000, 0.1), (27, 1000, 0.1)])
     {
         let n = 1u64 << log_n;
-        if 32 * k as u64 > n {
+        if 32 * k as u64 > n || least_k.is_some_and(|least| k < least) {
             continue;
         }
         let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 5)?;
@@ -577,6 +577,7 @@ fn main() -> Result<(), Failure> {
     println!("{}, opened in {opened:.2} s, kernels loaded in {loaded:.2} s", device.name()?);
     let begin = Instant::now();
     let mut failures = 0;
+    let least_k = words.iter().find_map(|w| w.strip_prefix("k:")?.parse().ok());
     if both || has("check") {
         check(&device, &mut failures)?;
         println!("{failures} failures; checks took {:.1} s", begin.elapsed().as_secs_f64());
@@ -585,13 +586,12 @@ fn main() -> Result<(), Failure> {
         benchmark(&device, &found)?;
     }
     if has("tables") {
-        tables(&device)?;
+        tables(&device, least_k)?;
     }
     if has("voting") {
         voting(&device, &words)?;
     }
     if has("accuracy") {
-        let least_k = words.iter().find_map(|w| w.strip_prefix("k:")?.parse().ok());
         accuracy(&device, least_k, &mut failures)?;
     }
     for words in cases() {

@@ -553,14 +553,16 @@ impl Level {
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
         let scale = problem.n as f64;
-        let kept = |e: &&Entry| e.re * e.re + e.im * e.im > negligible;
-        let peak = |e: &Entry| Peak { index: e.f, value: Complex::new(e.re, e.im) * scale };
-        // Nearly always all are kept, and then their number is known.
-        let mut peaks: Vec<Peak> = if entries.iter().all(|e| kept(&e)) {
-            entries.iter().map(peak).collect()
-        } else {
-            entries.iter().filter(kept).map(peak).collect()
-        };
+        // One pass over what has just come over the bus; most kernels leave it in order.
+        let mut peaks = Vec::with_capacity(entries.len());
+        let (mut sorted, mut last) = (true, 0);
+        for e in entries {
+            sorted &= e.f >= last;
+            last = e.f;
+            if e.re * e.re + e.im * e.im > negligible {
+                peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
+            }
+        }
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
         } else {
@@ -596,7 +598,9 @@ impl Level {
             (Algorithm::Auto, true) => Algorithm::Robust,
             (named, _) => named,
         };
-        sort_by_index(&mut peaks, problem.n);
+        if !sorted {
+            sort_by_index(&mut peaks, problem.n);
+        }
         if real {
             symmetrise(&mut peaks, problem.n);
         }
@@ -608,9 +612,6 @@ impl Level {
 /// random, and comparing would take longer than the transform.
 fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
     const BITS: u32 = 11;
-    if peaks.is_sorted_by_key(|p| p.index) {
-        return;
-    }
     if peaks.len() < 256 {
         peaks.sort_unstable_by_key(|p| p.index);
         return;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Threads per block of the kernels, as in `wide.cu`.
 const COMB_THREADS: u32 = 512;
 const THREADS: u32 = 256;
-const OPEN_THREADS: u32 = 128;
+const OPEN_THREADS: u32 = 256;
 /// Blocks that solve bins with three frequencies or more.
 const OPEN_BLOCKS: u32 = 264;
 /// Most bins of that kind.

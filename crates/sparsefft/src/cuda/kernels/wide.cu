@@ -41,7 +41,7 @@ struct Wide {
 };
 
 // What kernels tell each other; zeros at first.
-struct State {
+struct __align__(16) State {
     u32 active, open, known, still, left, done, status, crowded;
     u32 full, pad;
     double power, more[2];
@@ -49,7 +49,7 @@ struct State {
 
 // Finds that a cell has room for. There are one or two on average.
 const u32 SLOTS = 16;
-const u32 COMB_THREADS = 512, THREADS_2 = 256, OPEN_THREADS = 128;
+const u32 COMB_THREADS = 512, THREADS_2 = 256, OPEN_THREADS = 256;
 
 template <class T> DEV T* at(const Wide& a, u64 offset) {
     return (T*)(a.work + offset);
@@ -321,28 +321,41 @@ template <int LOGR> DEV void bins(const Wide& a, Z* shared) {
     }
 }
 
-// Notes what the lanes of a warp have found, none to four each, of all or some lanes of the warp.
-DEV void note(const Wide& a, bool found, u64 f, Z v) {
-    const u32 lane = threadIdx.x & 31, mask = __ballot_sync(~0u, found);
-    u32 i = 0;
-    if (lane == 0 && mask) i = atomicAdd(&state(a).known, __popc(mask));
-    i = __shfl_sync(~0u, i, 0) + __popc(mask & ((1u << lane) - 1));
-    if (!found) return;
-    u32* cells = at<u32>(a, a.cells);
-    const u32 cell = (u32)(f >> (a.log_n - a.log_cells));
-    const u32 bucket = (u32)((a.verify_step * f & a.mask) >> (a.log_n - a.log_verify));
+// Puts a find into its cells; i is its number.
+DEV void put(const Wide& a, u32 i, u32 one, u32 two, u32 cell, u32 bucket, u64 f, Z v) {
     const Entry e = {f, v.x, v.y};
-    const u32 one = atomicAdd(cells + cell, 1u);
-    const u32 two = atomicAdd(cells + (1u << a.log_cells) + bucket, 1u);
     if (i < a.capacity) at<Entry>(a, a.known)[i] = e;
     if (one < SLOTS)
-        at<Entry>(a, a.ordered)[cell * SLOTS + one] = e;
+        at<Entry>(a, a.ordered)[(u64)cell * SLOTS + one] = e;
     else
         state(a).crowded = 1;
     if (two < SLOTS)
-        at<Entry>(a, a.reached)[bucket * SLOTS + two] = e;
+        at<Entry>(a, a.reached)[(u64)bucket * SLOTS + two] = e;
     else
         state(a).full = 1;
+}
+// Notes what the lanes of a warp have found, COUNT frequencies each or none. All numbers are asked for
+// before any is waited for.
+template <u32 COUNT> DEV void note(const Wide& a, bool found, const u64* f, const Z* v) {
+    const u32 lane = threadIdx.x & 31, mask = __ballot_sync(~0u, found);
+    if (mask == 0) return;
+    u32* cells = at<u32>(a, a.cells);
+    u32 i = 0, cell[COUNT], bucket[COUNT], one[COUNT], two[COUNT];
+    if (lane == 0) i = atomicAdd(&state(a).known, COUNT * __popc(mask));
+    if (found) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; k++) {
+            cell[k] = (u32)(f[k] >> (a.log_n - a.log_cells));
+            bucket[k] = (u32)((a.verify_step * f[k] & a.mask) >> (a.log_n - a.log_verify));
+            one[k] = atomicAdd(cells + cell[k], 1u);
+            two[k] = atomicAdd(cells + (1u << a.log_cells) + bucket[k], 1u);
+        }
+    }
+    i = __shfl_sync(~0u, i, 0) + COUNT * __popc(mask & ((1u << lane) - 1));
+    if (found) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; k++) put(a, i + k, one[k], two[k], cell[k], bucket[k], f[k], v[k]);
+    }
 }
 
 DEV Ring ring_of(const Wide& a) {
@@ -378,7 +391,7 @@ wide_decode(const __grid_constant__ Wide a, u32 blocks) {
             found = fit_one(ring, l, f[0], v[0]) <= floor * a.threshold[3] + OWN_ROUNDING * l.energy();
             if (!found) list[atomicAdd(&listed, 1u)] = i;
         }
-        note(a, found, f[0], v[0]);
+        note<1>(a, found, f, v);
         __syncthreads();
         const u32 count = listed;
         for (u32 k = t; k < (count + 31) / 32 * 32; k += THREADS_2) {
@@ -398,8 +411,7 @@ wide_decode(const __grid_constant__ Wide a, u32 blocks) {
                     if (o < a.opens) at<u32>(a, a.open)[o] = i;
                 }
             }
-            note(a, found, f[0], v[0]);
-            note(a, found, f[1], v[1]);
+            note<2>(a, found, f, v);
         }
         __syncthreads();
     }
@@ -430,12 +442,14 @@ wide_open(const __grid_constant__ Wide a) {
         if (lane < 4) parts[warp][lane] = sum;
         __syncthreads();
         if (warp) continue;
-        sum = plus(plus(parts[0][shift], parts[1][shift]), plus(parts[2][shift], parts[3][shift]));
+        sum = parts[0][shift];
+#pragma unroll
+        for (u32 k = 1; k < OPEN_THREADS / 32; k++) sum = plus(sum, parts[k][shift]);
         const Z mine = lane & 4 ? scaled(sum, a.bin) : at<Z>(a, a.active)[4 * i + shift];
         u64 f = 0;
         Z v;
         const u32 m = up_to_four(ring_of(a), mine, b, 1u << a.log_bins, a.bin, tolerance, lane, f, v);
-        note(a, lane < m, f, v);
+        note<1>(a, lane < m, &f, &v);
         if (m == 0 && lane == 0) atomicAdd(&state(a).still, 1u);
     }
 }
@@ -496,16 +510,32 @@ DEV void order(const Wide& a, u32 block, u32 blocks, Entry* answer) {
 #pragma unroll
     for (u32 i = 0; i < THREADS_2 / 32; i++) place += board[i] + (i < warp ? sums[i] : 0);
     const Entry* from = at<Entry>(a, a.ordered) + (u64)first * 4 * SLOTS;
+    const u32 counts[4] = {c.x, c.y, c.z, c.w};
+    // Most cells have two finds at most: those of all four are asked for at once.
+    Entry low[4], high[4];
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        if (counts[k] > 0) low[k] = from[k * SLOTS];
+        if (counts[k] > 1) high[k] = from[k * SLOTS + 1];
+    }
 #pragma unroll
     for (u32 k = 0; k < 4; k++, from += SLOTS) {
-        const u32 count = k == 0 ? c.x : k == 1 ? c.y : k == 2 ? c.z : c.w;
-        for (u32 i = 0; i < count; i++) {
-            const Entry e = from[i];
-            u32 before = 0;
-            for (u32 j = 0; j < count; j++) before += from[j].f < e.f;
-            if (place + before < a.capacity) answer[place + before] = e;
+        if (place + counts[k] > a.capacity) break;
+        if (counts[k] == 1) {
+            answer[place] = low[k];
+        } else if (counts[k] == 2) {
+            const bool swap = high[k].f < low[k].f;
+            answer[place + swap] = low[k];
+            answer[place + !swap] = high[k];
+        } else {
+            for (u32 i = 0; i < counts[k]; i++) {
+                const Entry e = from[i];
+                u32 before = 0;
+                for (u32 j = 0; j < counts[k]; j++) before += from[j].f < e.f;
+                answer[place + before] = e;
+            }
         }
-        place += count;
+        place += counts[k];
     }
 }
 
@@ -572,7 +602,9 @@ wide_judge(const __grid_constant__ Wide a, u32 ordering) {
     __syncthreads();
     if (!last || t) return;
     // What other blocks have added is not in this one's first cache.
-    const volatile State& s = state(a);
+    State s;
+#pragma unroll
+    for (u32 i = 0; i < sizeof(State) / 16; i++) ((uint4*)&s)[i] = __ldcg((const uint4*)&state(a) + i);
     u32 status = s.status;
     if (status == EXPLAINED && (s.active > a.actives || s.active > CROWDED * (1u << a.log_bins)))
         status = TOO_CROWDED;
