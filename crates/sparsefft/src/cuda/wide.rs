@@ -15,9 +15,7 @@ use crate::plan::Prepared;
 use crate::problem::Noise;
 use crate::stages::certify::upper_quantile;
 use crate::{Complex, Error, Samples};
-use cudarc::driver::{
-    CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result, sys,
-};
+use cudarc::driver::{CudaFunction, CudaSlice, DevicePtr, result, sys};
 use cudarc::nvrtc::Ptx;
 use std::sync::Arc;
 
@@ -104,9 +102,6 @@ struct Args {
     folds: u32,
 }
 
-// SAFETY: plain numbers with the layout of `struct Wide`.
-unsafe impl DeviceRepr for Args {}
-
 /// The kernels, loaded.
 pub(super) struct WideKernels {
     /// By the logarithm of their radix, those that the device has the shared memory for.
@@ -115,6 +110,8 @@ pub(super) struct WideKernels {
     decode: CudaFunction,
     open: CudaFunction,
     judge: CudaFunction,
+    /// Whether they wait for each other themselves.
+    early: bool,
 }
 
 /// Bytes of shared memory of the kernels with transforms.
@@ -131,9 +128,11 @@ impl WideKernels {
     fn load(device: &Device) -> Result<Self, Error> {
         use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED;
         let context = &device.shared.context;
-        let image = match context.compute_capability().map_err(failed)? {
-            (9, 0) => Ptx::from_binary(include_bytes!("kernels/wide_90.cubin").to_vec()),
-            _ => Ptx::from_src(include_str!("kernels/wide_70.ptx")),
+        let hopper = context.compute_capability().map_err(failed)? == (9, 0);
+        let image = if hopper {
+            Ptx::from_binary(include_bytes!("kernels/wide_90.cubin").to_vec())
+        } else {
+            Ptx::from_src(include_str!("kernels/wide_70.ptx"))
         };
         let module = context.load_module(image).map_err(failed)?;
         let find = |name: &str| module.load_function(&format!("wide_{name}")).map_err(failed);
@@ -152,6 +151,7 @@ impl WideKernels {
             decode: find("decode")?,
             open: find("open")?,
             judge: find("judge")?,
+            early: hopper,
         })
     }
 }
@@ -316,31 +316,60 @@ impl Comb {
         // Transforms of the verifying buckets, over columns and over rows.
         let verify_columns = (4u32 << log_rows).div_ceil(2048 >> log_columns);
         let verify_rows = (4u32 << log_columns).div_ceil(2048 >> log_rows);
-        let stream = device.stream();
-        let run =
-            |function: &CudaFunction, blocks: u32, threads: u32, bytes: u32, more: Option<u32>| {
-                let mut launch = stream.launch_builder(function);
-                launch.arg(&args);
-                if let Some(more) = &more {
-                    launch.arg(more);
-                }
-                let config = LaunchConfig {
-                    grid_dim: (blocks, 1, 1),
-                    block_dim: (threads, 1, 1),
-                    shared_mem_bytes: bytes,
-                };
-                // SAFETY: the arguments are laid out as the kernels expect, the buffers are as large as
-                // they name, and the signal holds what it promises.
-                unsafe { launch.launch(config) }.map(|_| ()).map_err(failed)
-            };
-        run(comb, a.combs + a.folds, COMB_THREADS, shared(log_first, true), None)?;
-        run(bins, rows + verify_columns, THREADS, shared(log_second, false), None)?;
-        run(&kernels.decode, finds + verify_rows, THREADS, 0, Some(finds))?;
-        run(&kernels.open, OPEN_BLOCKS, OPEN_THREADS, 0, None)?;
+        let stream = device.stream().cu_stream();
+        device.shared.context.bind_to_thread().map_err(failed)?;
+        let run = |function: &CudaFunction, blocks: u32, threads: u32, bytes: u32, more: u32| {
+            let early = kernels.early && !std::ptr::eq(function, comb);
+            enqueue(function, stream, [blocks, threads, bytes], early, &args, more)
+        };
+        run(comb, a.combs + a.folds, COMB_THREADS, shared(log_first, true), 0)?;
+        run(bins, rows + verify_columns, THREADS, shared(log_second, false), 0)?;
+        run(&kernels.decode, finds + verify_rows, THREADS, 0, finds)?;
+        run(&kernels.open, OPEN_BLOCKS, OPEN_THREADS, 0, 0)?;
         let judged = (4u32 << a.log_verify).div_ceil(THREADS);
         let ordering = (1u32 << a.log_cells) / (4 * THREADS);
-        run(&kernels.judge, ordering + judged, THREADS, 0, Some(ordering))
+        run(&kernels.judge, ordering + judged, THREADS, 0, ordering)
     }
+}
+
+/// Launches a kernel of so many blocks, threads and bytes of shared memory; `early`: it waits for the
+/// one ahead itself, and may come before that has ended.
+fn enqueue(
+    function: &CudaFunction,
+    stream: sys::CUstream,
+    [blocks, threads, bytes]: [u32; 3],
+    early: bool,
+    args: &Args,
+    more: u32,
+) -> Result<(), Error> {
+    use sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION as EARLY;
+    let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+    let mut attribute = sys::CUlaunchAttribute_st { id: EARLY, pad: Default::default(), value };
+    let config = sys::CUlaunchConfig_st {
+        gridDimX: blocks,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: bytes,
+        hStream: stream,
+        attrs: &mut attribute,
+        numAttrs: early.into(),
+    };
+    let mut list = [(&raw const *args).cast_mut().cast(), (&raw const more).cast_mut().cast()];
+    // SAFETY: the arguments are laid out as the kernels expect, which take one or both; the buffers
+    // are as large as they name, and the signal holds what it promises. The call copies all of it.
+    unsafe {
+        sys::cuLaunchKernelEx(
+            &config,
+            function.cu_function(),
+            list.as_mut_ptr(),
+            std::ptr::null_mut(),
+        )
+    }
+    .result()
+    .map_err(failed)
 }
 
 /// The combs of a plan: the first, and larger ones where bins stayed open.

@@ -57,6 +57,16 @@ template <class T> DEV T* at(const Wide& a, u64 offset) {
 template <class T> DEV const T* table(const Wide& a, u64 offset) {
     return (const T*)(a.tables + offset);
 }
+// Kernels after the first are launched before the one ahead has ended, and wait for it here; each lets
+// the next one come as soon as it runs itself.
+DEV void in_turn() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n"
+                 "griddepcontrol.wait;" ::
+                     : "memory");
+#endif
+}
+
 DEV State& state(const Wide& a) { return *at<State>(a, a.state); }
 DEV u32 second_log(const Wide& a) { return a.log_bins - a.log_first; }
 
@@ -157,6 +167,7 @@ DEV void fold(const Wide& a, u32 block) {
 template <int LOGR> DEV void comb(const Wide& a, Z* shared) {
     typedef Tile<LOGR, COMB_THREADS> T;
     const u32 COLUMNS = T::COUNT / 8;
+    in_turn();
     // Counters and cells, for the kernels that follow.
     const u32 cells = (1u << a.log_cells) + (1u << a.log_verify);
     for (u32 i = blockIdx.x * COMB_THREADS + threadIdx.x; i < cells; i += gridDim.x * COMB_THREADS)
@@ -245,6 +256,7 @@ DEV double floor_of(const Wide& a, double power) { return ROUNDING * ROUNDING * 
 template <int LOGR> DEV void bins(const Wide& a, Z* shared) {
     typedef Tile<LOGR, THREADS_2> T;
     const u32 ROWS = T::COUNT / 4, blocks = (1u << a.log_first) / ROWS;
+    in_turn();
     if (blockIdx.x >= blocks) {
         verify_first(a, blockIdx.x - blocks, shared);
         return;
@@ -366,6 +378,7 @@ DEV Ring ring_of(const Wide& a) {
 extern "C" __global__ void __launch_bounds__(THREADS_2, 2)
 wide_decode(const __grid_constant__ Wide a, u32 blocks) {
     __shared__ Z shared[Tile<9, THREADS_2>::POINTS];
+    in_turn();
     if (blockIdx.x >= blocks) {
         verify_second(a, blockIdx.x - blocks, shared);
         return;
@@ -421,6 +434,7 @@ wide_decode(const __grid_constant__ Wide a, u32 blocks) {
 extern "C" __global__ void __launch_bounds__(OPEN_THREADS)
 wide_open(const __grid_constant__ Wide a) {
     __shared__ Z parts[OPEN_THREADS / 32][4];
+    in_turn();
     const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5, shift = t & 3, R2 = 1u << second_log(a);
     const u32 open = state(a).open < a.opens ? state(a).open : 0;
     const double tolerance = floor_of(a, state(a).power) * a.threshold[4];
@@ -548,6 +562,7 @@ wide_judge(const __grid_constant__ Wide a, u32 ordering) {
     Header* head = (Header*)(a.out);
     for (u32 i = t; i < a.verify_terms; i += THREADS_2)
         series[i] = table<double>(a, a.verify_series)[i];
+    in_turn();
     __syncthreads();
     if (orders) order(a, blockIdx.x, ordering, (Entry*)(head + 1));
     // peel and certify: bucket b is reached from the cells b - 2 … b + 1, one lane each. Their order
