@@ -29,20 +29,19 @@ type Curve = &'static [(f64, f64)];
 /// Without noise, n = 2^m: the quick kernel, and the kernels for many coefficients.
 const PLAIN: Curve = &[
     (16.0, 22.0),
-    (50.0, 24.0),
+    (50.0, 28.0),
     (200.0, 33.0),
-    (1000.0, 60.0),
-    (4000.0, 77.0),
-    (10e3, 118.0),
-    (43e3, 363.0),
+    (1000.0, 62.0),
+    (4000.0, 80.0),
+    (10e3, 100.0),
+    (43e3, 272.0),
 ];
 /// Without noise, other n: the general kernel.
-const GENERAL: Curve =
-    &[(50.0, 80.0), (1000.0, 150.0), (4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
+const GENERAL: Curve = &[(4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
 /// Known noise.
 const NOISY: Curve = &[(50.0, 165.0), (1000.0, 311.0)];
-/// The voting algorithms; those behind a comb take up to half as much again.
-const VOTES: Curve = &[(50.0, 350.0), (1000.0, 900.0)];
+/// The voting algorithms: the slower of the two.
+const VOTES: Curve = &[(50.0, 349.0), (1000.0, 952.0)];
 
 /// A line of four samples that the CPU gathers and sends: a miss of its caches, and 64 bytes over the
 /// bus.
