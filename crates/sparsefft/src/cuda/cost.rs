@@ -37,7 +37,8 @@ const PLAIN: Curve = &[
     (43e3, 272.0),
 ];
 /// Without noise, other n: the general kernel.
-const GENERAL: Curve = &[(4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
+const GENERAL: Curve =
+    &[(50.0, 40.0), (1000.0, 85.0), (4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
 /// Known noise.
 const NOISY: Curve = &[(50.0, 165.0), (1000.0, 311.0)];
 /// The voting algorithms: the slower of the two.
