@@ -147,6 +147,41 @@ impl<const FMA: bool> F4<FMA> {
         vector!(F4(store(_mm256_div_pd(load(self.0), load(b.0)))), F4(each(|i| self.0[i] / b.0[i])))
     }
 
+    #[inline(always)] // one instruction
+    pub(crate) fn sqrt(self) -> Self {
+        vector!(F4(store(_mm256_sqrt_pd(load(self.0)))), F4(each(|i| self.0[i].sqrt())))
+    }
+
+    /// Which of the four exceed b, one bit each from the lowest on.
+    #[inline(always)] // two instructions
+    pub(crate) fn above_bits(self, b: Self) -> u32 {
+        vector!(
+            _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(load(self.0), load(b.0))) as u32,
+            (0..4).fold(0, |bits, i| bits | u32::from(self.0[i] > b.0[i]) << i)
+        )
+    }
+
+    /// Real and imaginary parts of two complex numbers here and two in b.
+    #[inline(always)] // four instructions
+    pub(crate) fn split(self, b: Self) -> (Self, Self) {
+        vector!(
+            {
+                let (x, y) = (load(self.0), load(b.0));
+                let (re, im) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
+                // Numbers 0, 2, 1, 3.
+                let (re, im) = (
+                    _mm256_permute4x64_pd::<0b11_01_10_00>(re),
+                    _mm256_permute4x64_pd::<0b11_01_10_00>(im),
+                );
+                (F4(store(re)), F4(store(im)))
+            },
+            (
+                F4([self.0[0], self.0[2], b.0[0], b.0[2]]),
+                F4([self.0[1], self.0[3], b.0[1], b.0[3]])
+            )
+        )
+    }
+
     /// The sum of the four.
     #[inline(always)] // a few instructions
     pub(crate) fn sum(self) -> f64 {
@@ -206,6 +241,10 @@ mod tests {
             a.abs(),
             a.round(),
             a.floor(),
+            a.abs().sqrt(),
+            F4::splat(f64::from(a.above_bits(b))),
+            a.split(b).0,
+            a.split(b).1,
             F4::splat(a.sum()),
         ];
         all.iter().map(|v| v.0).collect()
@@ -219,5 +258,7 @@ mod tests {
         assert_eq!(everything(a, b)[..4], everything_body::<false>(a, b)[..4]);
         assert_eq!(everything_body::<false>(a, b)[10], [2.0, -2.0, 0.0, -1.0]);
         assert_eq!(everything_body::<false>(a, b)[7], [-3.0, -2.5, 0.25, -0.75]);
+        assert_eq!(everything_body::<false>(a, b)[13], [1.0; 4]);
+        assert_eq!(everything_body::<false>(a, b)[15], [-2.5, -0.75, 2.0, 8.0]);
     }
 }

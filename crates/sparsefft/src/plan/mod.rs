@@ -22,7 +22,7 @@ use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
-use crate::stages::locate::Singles;
+use crate::stages::locate::{Doubles, Singles};
 use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
 use crate::{Error, Verdict};
@@ -154,6 +154,7 @@ pub struct Workspace {
     pub(crate) comb_energies: Vec<Vec<f64>>,
     /// For decoding.
     pub(crate) singles: Vec<Singles>,
+    pub(crate) doubles: Vec<Doubles>,
     /// Lists of bins.
     pub(crate) lists: [Vec<u32>; 2],
 }

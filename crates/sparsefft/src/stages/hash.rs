@@ -60,13 +60,18 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// Forgets what was measured. The lines keep their old content, which measuring overwrites.
     fn clear(&mut self) {
         self.offsets.clear();
-        self.raw.clear();
-        self.measured.clear();
         self.residual.clear();
         self.energy.clear();
     }
+}
+
+/// Room for `size` lines from `at` on, after which there are none; old content stays.
+fn room(lines: &mut Vec<Line>, at: usize, size: usize) -> &mut [Line] {
+    lines.resize(at + size, Line::ZERO);
+    &mut lines[at..]
 }
 
 impl std::ops::Deref for Hash {
@@ -172,9 +177,8 @@ impl Hash {
         run.samples_read += 4 * reads as u64;
         match &self.kind {
             Kind::Comb => {
-                let at = self.buffers.raw.len();
-                self.buffers.raw.resize(at + reads, Line::ZERO);
-                run.signal.read_lines(start, step, &mut self.buffers.raw[at..])?;
+                let at = self.offsets.len() * reads;
+                run.signal.read_lines(start, step, room(&mut self.buffers.raw, at, reads))?;
                 run.clock.lap(Stage::Permute);
                 self.append(run, d)
             }
@@ -212,19 +216,19 @@ impl Hash {
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
         let size = self.buckets;
-        let at = self.measured.len();
-        self.measured.resize(at + size, Line::ZERO);
-        self.offsets.push(d);
-        self.residual.clear();
-        self.energy.clear();
-        self.energy.resize(size, 0.0);
+        let Buffers { offsets, measured, residual, energy, .. } = &mut self.buffers;
+        let at = offsets.len() * size;
+        offsets.push(d);
+        residual.clear();
+        energy.clear();
+        energy.resize(size, 0.0);
         // Earlier energies may have been those of a residual.
-        let Buffers { measured, energy, .. } = &mut self.buffers;
         for line in measured[..at].chunks_exact(size) {
             add_energies(line, energy);
         }
+        let out = room(measured, at, size);
         let mut scratch = run.workspace.take(self.fft.scratch_len());
-        let total = self.fft.measure(lines, &mut measured[at..], &mut scratch, factor, energy);
+        let total = self.fft.measure(lines, out, &mut scratch, factor, energy);
         run.workspace.give(scratch);
         run.clock.lap(Stage::BucketFft);
         total.is_finite()
@@ -243,10 +247,8 @@ impl Hash {
         let mut finer = Hash::new(run, fft, Kind::Comb);
         let mut part = run.workspace.take(self.buckets);
         for (j, &d) in self.offsets.iter().enumerate() {
-            let at = finer.raw.len();
-            let whole = at + finer.buckets;
-            finer.raw.resize(whole, Line::ZERO);
-            let lines = &mut finer.buffers.raw[at..];
+            let size = finer.buckets;
+            let lines = room(&mut finer.buffers.raw, j * size, size);
             let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
             for (i, line) in old.iter().enumerate() {
                 lines[i * factor] = *line;
@@ -296,7 +298,7 @@ impl Hash {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
                 let away = F4::splat(first - p) + F4::COUNT;
-                reach_at(first, kaiser.response::<FMA>(away), self.buckets)
+                reach_at(first as i64, kaiser.response::<FMA>(away), self.buckets)
             }
         }
     }
@@ -375,13 +377,12 @@ fn reach_body<const FMA: bool>(hash: &Hash, f: u64) -> Reach {
 
 /// The bins from `first` on, with these gains.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn reach_at<const FMA: bool>(first: f64, gains: F4<FMA>, buckets: usize) -> Reach {
+pub(crate) fn reach_at<const FMA: bool>(first: i64, gains: F4<FMA>, buckets: usize) -> Reach {
     let size = buckets as i64;
     let wrap = |b: i64| {
         let b = if b < 0 { b + size } else { b };
         if b >= size { (b % size) as u32 } else { b as u32 }
     };
-    let first = first as i64;
     let bins = [wrap(first), wrap(first + 1), wrap(first + 2), wrap(first + 3)];
     Reach { bins, gains: gains.0, count: REACH }
 }

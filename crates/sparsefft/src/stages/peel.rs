@@ -6,9 +6,10 @@ use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::samples::Line;
-use crate::stages::hash::{Hash, Kind, Reach, reach_at, tone};
+use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
 use crate::stages::locate::line_energy;
 use crate::stages::unity::Unity;
+use crate::stages::window::REACH;
 
 /// A frequency with its amplitude a = X/n and z = e^{2πif/n}.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +46,20 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
         }
         let gains = kaiser.responses::<FMA, 4>(away);
         for i in 0..4 {
-            subtract::<FMA>(hash, unity, &four[i], &reach_at(first[i], gains[i], size));
+            let (c, first, gains) = (&four[i], first[i] as i64, gains[i]);
+            let (_, Buffers { offsets, residual, .. }) = hash.bins_mut();
+            // Mostly neighbours of the one line that there is without noise.
+            if let [0] = offsets[..]
+                && let Ok(first) = usize::try_from(first)
+                && let Some(lines) = residual[..size].get_mut(first..first + REACH)
+            {
+                let line = tone::<FMA>(unity, c.f, c.z, c.a, 0);
+                for (from, gain) in lines.iter_mut().zip(gains.0) {
+                    subtract_line::<FMA>(from, &line, gain);
+                }
+            } else {
+                subtract::<FMA>(hash, unity, c, &reach_at(first, gains, size));
+            }
         }
     }
     for c in rest {
