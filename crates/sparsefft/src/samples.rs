@@ -207,9 +207,10 @@ macro_rules! scalars {
 }
 scalars!(0.0: f32; f64,
 #[inline(always)] // inherits the instruction set of its callers
-unsafe fn line<const FMA: bool>([a, b, c, d]: &[Self; 4]) -> Line {
-    let near = F4::<FMA>([a.re, a.im, b.re, b.im]);
-    let (re, im) = near.split(F4([c.re, c.im, d.re, d.im]));
+unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
+    // SAFETY: a complex number is its real part, then its imaginary part.
+    let halves: &[[f64; 4]; 2] = unsafe { &*std::ptr::from_ref(four).cast() };
+    let (re, im) = F4::<FMA>(halves[0]).split(F4(halves[1]));
     Line { re: re.0, im: im.0 }
 });
 scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
@@ -309,12 +310,16 @@ fn slice_lines_body<T: Scalar, const FMA: bool>(
         prefetch(data, next);
         next += step;
         next -= if next >= n { n } else { 0 };
-        let four = match data.get(first..first + 4) {
-            Some(&[a, b, c, d]) => [a, b, c, d],
-            _ => [data[first], data[(first + 1) % n], data[(first + 2) % n], data[(first + 3) % n]],
-        };
         // SAFETY: the only caller with `FMA` has found the instructions.
-        *line = unsafe { T::line::<FMA>(&four) };
+        *line = unsafe {
+            match data[first..].first_chunk() {
+                Some(four) => T::line::<FMA>(four),
+                None => {
+                    let at = |tau| data[(first + tau) % n];
+                    T::line::<FMA>(&[at(0), at(1), at(2), at(3)])
+                }
+            }
+        };
         first += step;
         first -= if first >= n { n } else { 0 };
     }

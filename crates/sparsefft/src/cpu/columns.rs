@@ -93,13 +93,6 @@ impl<V: Lanes> Line<V> {
         unsafe { self.mul(Self::splat(*w)) }
     }
 
-    /// Σ|z|² over the columns.
-    #[inline(always)] // a few instructions
-    pub(crate) unsafe fn energy(self) -> V::Real {
-        // SAFETY: see above.
-        unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
-    }
-
     #[inline(always)] // four instructions
     pub(crate) unsafe fn mul(self, b: Self) -> Self {
         // SAFETY: see above.
@@ -219,11 +212,11 @@ impl<T: Real> Passes<T> {
 
 /// Calls a function of this radix; the plans have no others.
 macro_rules! by_radix {
-    ($radix:expr, $function:ident::<$vector:ty>($($argument:expr),* $(,)?)) => {
+    ($radix:expr, $function:ident$(::<$vector:ty>)?($($argument:expr),* $(,)?)) => {
         match $radix {
-            2 => $function::<$vector, 2>($($argument),*),
-            4 => $function::<$vector, 4>($($argument),*),
-            _ => $function::<$vector, 8>($($argument),*),
+            2 => $function::<$($vector,)? 2>($($argument),*),
+            4 => $function::<$($vector,)? 4>($($argument),*),
+            _ => $function::<$($vector,)? 8>($($argument),*),
         }
     };
 }

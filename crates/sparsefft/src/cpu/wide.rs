@@ -182,6 +182,21 @@ impl<const FMA: bool> F4<FMA> {
         )
     }
 
+    /// The sums of each of four.
+    #[inline(always)] // five instructions
+    pub(crate) fn sums(of: [Self; 4]) -> Self {
+        let [a, b, c, d] = of;
+        vector!(
+            {
+                let ab = _mm256_hadd_pd(load(a.0), load(b.0));
+                let cd = _mm256_hadd_pd(load(c.0), load(d.0));
+                let inner = _mm256_permute2f128_pd::<0x21>(ab, cd);
+                F4(store(_mm256_add_pd(_mm256_blend_pd::<0b1100>(ab, cd), inner)))
+            },
+            F4([a.sum(), b.sum(), c.sum(), d.sum()])
+        )
+    }
+
     /// The sum of the four.
     #[inline(always)] // a few instructions
     pub(crate) fn sum(self) -> f64 {
@@ -245,6 +260,7 @@ mod tests {
             F4::splat(f64::from(a.above_bits(b))),
             a.split(b).0,
             a.split(b).1,
+            F4::sums([a, b, a * b, -b]),
             F4::splat(a.sum()),
         ];
         all.iter().map(|v| v.0).collect()
@@ -260,5 +276,6 @@ mod tests {
         assert_eq!(everything_body::<false>(a, b)[7], [-3.0, -2.5, 0.25, -0.75]);
         assert_eq!(everything_body::<false>(a, b)[13], [1.0; 4]);
         assert_eq!(everything_body::<false>(a, b)[15], [-2.5, -0.75, 2.0, 8.0]);
+        assert_eq!(everything_body::<false>(a, b)[16], [-1.5, 7.25, -15.4375, -7.25]);
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Buffers {
     pub(crate) residual: Vec<Line>,
     /// Energy of each bin over all lines: of the residual once peeling has begun.
     pub(crate) energy: Vec<f64>,
+    /// The sum of all energies when they were last summed.
+    pub(crate) total: f64,
 }
 
 impl Buffers {
@@ -216,22 +218,17 @@ impl Hash {
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, energy, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, .. } = &mut self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
         residual.clear();
-        energy.clear();
-        energy.resize(size, 0.0);
-        // Earlier energies may have been those of a residual.
-        for line in measured[..at].chunks_exact(size) {
-            add_energies(line, energy);
-        }
-        let out = room(measured, at, size);
         let mut scratch = run.workspace.take(self.fft.scratch_len());
-        let total = self.fft.measure(lines, out, &mut scratch, factor, energy);
+        self.fft.process(lines, room(measured, at, size), &mut scratch, factor);
         run.workspace.give(scratch);
+        // Earlier energies may have been those of a residual.
+        self.sum_energies();
         run.clock.lap(Stage::BucketFft);
-        total.is_finite()
+        self.total.is_finite()
     }
 
     /// Which of the samples read at offset d made the bins infinite or NaN.
@@ -343,27 +340,47 @@ impl Hash {
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { measured, residual, energy, .. } = &mut self.buffers;
+        let Buffers { measured, residual, energy, total, .. } = &mut self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
-        for line in from.chunks_exact(size) {
-            add_energies(line, energy);
-        }
+        *total = from.chunks_exact(size).map(|line| add_energies(line, energy)).sum();
     }
 }
 
 dispatch! {
-    /// Adds the energy of each line to its bin.
-    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
+    /// Adds the energy of each line to its bin; returns the sum of what was added.
+    fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
-    for (line, e) in lines.iter().zip(energy) {
-        let (re, im) = (F4::<FMA>(line.re), F4(line.im));
-        *e += re.mul_add(re, im * im).sum();
+fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) -> f64 {
+    let mut total = F4::<FMA>::ZERO;
+    let (lines, rest) = lines.as_chunks::<4>();
+    let (energy, last) = energy.as_chunks_mut::<4>();
+    for (four, energy) in lines.iter().zip(energy) {
+        let mut squares = [F4::ZERO; 4];
+        for (square, line) in squares.iter_mut().zip(four) {
+            *square = squared::<FMA>(line);
+        }
+        let more = F4::sums(squares);
+        *energy = (F4(*energy) + more).0;
+        total = total + more;
     }
+    let mut total = total.sum();
+    for (line, e) in rest.iter().zip(last) {
+        let more = squared::<FMA>(line).sum();
+        *e += more;
+        total += more;
+    }
+    total
+}
+
+/// |lane|² of each lane.
+#[inline(always)] // two instructions
+fn squared<const FMA: bool>(line: &Line) -> F4<FMA> {
+    let (re, im) = (F4(line.re), F4(line.im));
+    re.mul_add(re, im * im)
 }
 
 dispatch! {

@@ -247,7 +247,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                 comb
             }
         };
-        self.power = comb.energy.iter().sum::<f64>() / comb.lanes() as f64;
+        self.power = comb.total / comb.lanes() as f64;
         if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
             self.comb = Some(comb);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
@@ -554,11 +554,11 @@ pub(super) fn coefficient(unity: Unity, s: Found) -> Coefficient {
     Coefficient { f: s.f, a: s.value, z: unity.root(s.f) }
 }
 
-/// Power of a sample as a window hash sees it: E Σ|V|² = buckets · Σ G² · power per lane.
+/// Power of a sample as a measured window hash sees it: E Σ|V|² = buckets · Σ G² · power per lane.
 pub(super) fn window_power(hash: &Hash) -> f64 {
     let Kind::Window { kaiser, .. } = &hash.kind else { return 0.0 };
     let lanes = (hash.lanes() * hash.buckets) as f64;
-    hash.energy.iter().sum::<f64>() / (lanes * kaiser.energy())
+    hash.total / (lanes * kaiser.energy())
 }
 
 /// Whether a bucket holds more than its two neighbours.
