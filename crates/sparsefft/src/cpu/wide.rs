@@ -182,6 +182,26 @@ impl<const FMA: bool> F4<FMA> {
         )
     }
 
+    /// Number i of each, for every i.
+    #[inline(always)] // eight instructions
+    pub(crate) fn transpose(of: [Self; 4]) -> [Self; 4] {
+        let [a, b, c, d] = of;
+        vector!(
+            {
+                let (a, b, c, d) = (load(a.0), load(b.0), load(c.0), load(d.0));
+                let (ab, cd) = (_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d));
+                let (odd_ab, odd_cd) = (_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d));
+                [
+                    F4(store(_mm256_permute2f128_pd::<0x20>(ab, cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x20>(odd_ab, odd_cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x31>(ab, cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x31>(odd_ab, odd_cd))),
+                ]
+            },
+            [0, 1, 2, 3].map(|i| F4([a.0[i], b.0[i], c.0[i], d.0[i]]))
+        )
+    }
+
     /// The sums of each of four.
     #[inline(always)] // five instructions
     pub(crate) fn sums(of: [Self; 4]) -> Self {
@@ -261,6 +281,8 @@ mod tests {
             a.split(b).0,
             a.split(b).1,
             F4::sums([a, b, a * b, -b]),
+            F4::transpose([a, b, -a, -b])[1],
+            F4::transpose([a, b, -a, -b])[2],
             F4::splat(a.sum()),
         ];
         all.iter().map(|v| v.0).collect()
@@ -277,5 +299,6 @@ mod tests {
         assert_eq!(everything_body::<false>(a, b)[13], [1.0; 4]);
         assert_eq!(everything_body::<false>(a, b)[15], [-2.5, -0.75, 2.0, 8.0]);
         assert_eq!(everything_body::<false>(a, b)[16], [-1.5, 7.25, -15.4375, -7.25]);
+        assert_eq!(everything_body::<false>(a, b)[18], [0.25, 0.25, -0.25, -0.25]);
     }
 }

@@ -475,11 +475,11 @@ dispatch! {
 }
 
 /// Four complex numbers, one per bin.
-type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
+pub(crate) type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
 
 /// a·b + c.
 #[inline(always)] // four instructions
-fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
+pub(crate) fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
     (a.0.mul_add(b.0, a.1.negate_mul_add(b.1, c.0)), a.0.mul_add(b.1, a.1.mul_add(b.0, c.1)))
 }
 
@@ -511,15 +511,20 @@ fn demodulate<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>, t: F4<FMA>, d: u
     multiply_add::<FMA>(v, back, (F4::splat(0.0), F4::splat(0.0)))
 }
 
+/// Whole numbers as such.
+#[inline(always)] // four instructions
+fn integers<const FMA: bool>(f: F4<FMA>) -> [u64; 4] {
+    [f.0[0] as u64, f.0[1] as u64, f.0[2] as u64, f.0[3] as u64]
+}
+
 /// e^{2πi f d/n}, reduced exactly.
 #[inline(always)] // a closure would not inherit the instruction set
-fn roots4<const FMA: bool>(unity: Unity, f: F4<FMA>, d: u64) -> C4<FMA> {
-    let f = f.0;
+pub(crate) fn roots4<const FMA: bool>(unity: Unity, f: [u64; 4], d: u64) -> C4<FMA> {
     let r = [
-        unity.product(f[0] as u64, d) as f64,
-        unity.product(f[1] as u64, d) as f64,
-        unity.product(f[2] as u64, d) as f64,
-        unity.product(f[3] as u64, d) as f64,
+        unity.product(f[0], d) as f64,
+        unity.product(f[1], d) as f64,
+        unity.product(f[2], d) as f64,
+        unity.product(f[3], d) as f64,
     ];
     cis_turns4::<FMA>(F4(r) * F4::splat(1.0 / unity.order() as f64))
 }
@@ -617,7 +622,7 @@ fn singles_of<const FMA: bool, const MOST: usize>(
         let f = snap4::<FMA>(t, residue, unity, size);
         let z = cis_turns4::<FMA>(f * inverse_length);
         for j in 1..lines {
-            roots[j] = roots4::<FMA>(unity, f, offsets[j]);
+            roots[j] = roots4::<FMA>(unity, integers(f), offsets[j]);
         }
         let mut v = project4::<FMA>(&four[0], z);
         for j in 1..lines {
@@ -836,7 +841,7 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
             f[i] = snap4::<FMA>(t[i], residue, unity, size);
             z[i] = cis_turns4::<FMA>(f[i] * inverse_length);
             for j in 1..lines {
-                roots[j][i] = roots4::<FMA>(unity, f[i], offsets[j]);
+                roots[j][i] = roots4::<FMA>(unity, integers(f[i]), offsets[j]);
             }
         }
         // The Gram matrix [m, gram; conj gram, m].

@@ -7,7 +7,7 @@ use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
-use crate::stages::locate::line_energy;
+use crate::stages::locate::{line_energy, multiply_add, roots4};
 use crate::stages::unity::Unity;
 use crate::stages::window::REACH;
 
@@ -45,20 +45,24 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
             away[i] = F4::splat(first[i] - p) + F4::COUNT;
         }
         let gains = kaiser.responses::<FMA, 4>(away);
-        for i in 0..4 {
-            let (c, first, gains) = (&four[i], first[i] as i64, gains[i]);
-            let (_, Buffers { offsets, residual, .. }) = hash.bins_mut();
-            // Mostly neighbours of the one line that there is without noise.
-            if let [0] = offsets[..]
-                && let Ok(first) = usize::try_from(first)
-                && let Some(lines) = residual[..size].get_mut(first..first + REACH)
-            {
-                let line = tone::<FMA>(unity, c.f, c.z, c.a, 0);
-                for (from, gain) in lines.iter_mut().zip(gains.0) {
-                    subtract_line::<FMA>(from, &line, gain);
+        let (_, Buffers { offsets, residual, .. }) = hash.bins_mut();
+        for (&d, lines) in offsets.iter().zip(residual.chunks_exact_mut(size)) {
+            let tones = tones::<FMA>(unity, four, d);
+            for i in 0..4 {
+                let first = first[i] as i64;
+                // Mostly neighbours; those at the ends go around.
+                if let Ok(first) = usize::try_from(first)
+                    && let Some(lines) = lines.get_mut(first..first + REACH)
+                {
+                    for (from, gain) in lines.iter_mut().zip(gains[i].0) {
+                        subtract_line::<FMA>(from, &tones[i], gain);
+                    }
+                } else {
+                    let reach = reach_at(first, gains[i], size);
+                    for (&b, gain) in reach.bins.iter().zip(reach.gains) {
+                        subtract_line::<FMA>(&mut lines[b as usize], &tones[i], gain);
+                    }
                 }
-            } else {
-                subtract::<FMA>(hash, unity, c, &reach_at(first, gains, size));
             }
         }
     }
@@ -66,6 +70,29 @@ fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coeffi
         let reach = hash.reach_wide::<FMA>(c.f);
         subtract::<FMA>(hash, unity, c, &reach);
     }
+}
+
+/// The lanes a·e^{2πi f(d+τ)/n} of four coefficients: [`tone`], four at a time.
+#[inline(always)] // must inherit the instruction set of its caller
+fn tones<const FMA: bool>(unity: Unity, four: &[Coefficient; 4], d: u64) -> [Line; 4] {
+    let zero = (F4::<FMA>::ZERO, F4::ZERO);
+    let [p, q, r, s] = four;
+    let z = (F4([p.z.re, q.z.re, r.z.re, s.z.re]), F4([p.z.im, q.z.im, r.z.im, s.z.im]));
+    let mut a = (F4([p.a.re, q.a.re, r.a.re, s.a.re]), F4([p.a.im, q.a.im, r.a.im, s.a.im]));
+    if d > 0 {
+        let turned = roots4::<FMA>(unity, [p.f, q.f, r.f, s.f], d);
+        a = multiply_add::<FMA>(a, turned, zero);
+    }
+    let square = multiply_add::<FMA>(z, z, zero);
+    let (b, c) = (multiply_add::<FMA>(a, z, zero), multiply_add::<FMA>(a, square, zero));
+    let d = multiply_add::<FMA>(b, square, zero);
+    let re = F4::transpose([a.0, b.0, c.0, d.0]);
+    let im = F4::transpose([a.1, b.1, c.1, d.1]);
+    let mut lines = [Line::ZERO; 4];
+    for (i, line) in lines.iter_mut().enumerate() {
+        (line.re, line.im) = (re[i].0, im[i].0);
+    }
+    lines
 }
 
 #[inline(always)] // must inherit the instruction set of its caller

@@ -32,7 +32,7 @@ impl Permutation {
         };
         // One rounding each in the conversion, the quotient and the product: at most 2^-51 B. The
         // quotient is the same for all frequencies.
-        moved as f64 * (buckets as f64 / self.n as f64)
+        moved as i64 as f64 * (buckets as f64 / self.n as f64)
     }
 }
 

@@ -523,18 +523,39 @@ dispatch! {
     fn list_above(values: &[f64], limit: f64, out: &mut [u32]) -> usize = list_above_body
 }
 
+/// For each set of four bits, their places in order, and how many there are.
+const SET: [([u32; 4], usize); 16] = {
+    let mut table = [([0; 4], 0); 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let mut i = 0;
+        while i < 4 {
+            if bits >> i & 1 == 1 {
+                table[bits].0[table[bits].1] = i as u32;
+                table[bits].1 += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
+
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn list_above_body<const FMA: bool>(values: &[f64], limit: f64, out: &mut [u32]) -> usize {
     let (mut at, mut count) = (0, 0);
     let (four, rest) = values.as_chunks::<4>();
     for four in four {
         let bits = F4::<FMA>(*four).above_bits(F4::splat(limit));
+        let (places, more) = &SET[bits as usize & 15];
         // Without a branch: which are above cannot be foretold.
-        for i in 0..4 {
-            out[count] = at + i;
-            count += (bits >> i & 1) as usize;
+        if let Some(out) = out[count..].first_chunk_mut::<4>() {
+            for (out, place) in out.iter_mut().zip(places) {
+                *out = at + place;
+            }
         }
         at += 4;
+        count += more;
     }
     for value in rest {
         out[count] = at;
