@@ -450,7 +450,8 @@ mod columns {
         }
 
         pub(super) fn with_vectors(size: usize, eight: bool) -> Self {
-            if !eight {
+            // Half of 16 would be a single level, which is first and last at once.
+            if !eight || size < 32 {
                 return Plan { size, passes: Passes::new(size, 4, NEAR), join: Vec::new() };
             }
             let passes = Passes::new(size / 2, 8, NEAR / 2);
