@@ -6,6 +6,7 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+use crate::cpu::threads;
 use crate::cpu::wide::F4;
 use num_complex::Complex;
 use std::ops::Range;
@@ -34,6 +35,22 @@ impl Line {
         self.re[tau] = value.re;
         self.im[tau] = value.im;
     }
+}
+
+/// Reads lines in as many threads as they are worth.
+pub(crate) fn read_in_parts(
+    signal: &dyn Samples,
+    start: u64,
+    step: u64,
+    out: &mut [Line],
+) -> Result<(), Error> {
+    let work = if signal.in_memory() { 4 * out.len() as u64 } else { 0 };
+    let n = signal.len();
+    let read = |first: usize, lines: &mut [Line]| {
+        signal.read_lines(progression(start, step, first as u64, n), step, lines)
+    };
+    let piece = threads::piece(out.len(), work);
+    threads::reduce_chunks(out, piece, work, read, Result::and).unwrap_or(Ok(()))
 }
 
 /// Index of the j-th member of the progression start + j·step mod n, without overflow.
@@ -85,6 +102,12 @@ pub trait Samples: Sync {
     /// too small to matter. What rounding to such steps leaves is not taken for signal.
     fn resolution(&self) -> f64 {
         0.0
+    }
+
+    /// Whether the samples lie in memory, so that several threads may read parts of a batch at once.
+    /// Sources that fetch their samples get whole batches.
+    fn in_memory(&self) -> bool {
+        false
     }
 
     /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
@@ -355,6 +378,9 @@ impl<T: Scalar> Samples for [T] {
     fn resolution(&self) -> f64 {
         T::STEP
     }
+    fn in_memory(&self) -> bool {
+        true
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self[i as usize].complex();
@@ -389,6 +415,7 @@ macro_rules! forward_samples {
         fn len(&$self) -> u64 { Samples::len($inner) }
         fn is_real(&$self) -> bool { Samples::is_real($inner) }
         fn resolution(&$self) -> f64 { Samples::resolution($inner) }
+        fn in_memory(&$self) -> bool { Samples::in_memory($inner) }
         fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read($inner, indices, out)
         }
@@ -455,6 +482,9 @@ impl<T: Scalar> Samples for Strided<'_, T> {
     fn resolution(&self) -> f64 {
         T::STEP
     }
+    fn in_memory(&self) -> bool {
+        true
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self.data[i as usize * self.stride].complex();
@@ -515,6 +545,9 @@ impl<T: Scalar> Samples for Iq<'_, T> {
     }
     fn resolution(&self) -> f64 {
         T::STEP
+    }
+    fn in_memory(&self) -> bool {
+        true
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {

@@ -70,7 +70,8 @@ use memory::zeroed;
 use num_complex::Complex;
 use rustfft::FftDirection;
 use std::sync::{Arc, OnceLock};
-use threads::{Shared, for_each};
+pub(crate) use threads::Shared;
+use threads::for_each;
 
 /// From samples to coefficients, or back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

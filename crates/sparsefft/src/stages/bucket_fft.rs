@@ -418,10 +418,11 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 mod columns {
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
-    use crate::cpu::has_fma;
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
-    use crate::dense::root;
+    use crate::cpu::{has_fma, threads};
+    use crate::dense::{Shared, root};
     use crate::samples::Line;
+    use std::ops::Range;
 
     /// Lines that fit the first cache.
     const NEAR: usize = 512;
@@ -474,69 +475,121 @@ mod columns {
         ) {
             let size = self.size;
             assert!(input.len() == size && out.len() == size && scratch.len() >= size);
-            // SAFETY: the buffers have a line for every bucket, and the plan was made for this
-            // processor.
-            unsafe {
+            let work = 4 * size as u64;
+            let parts = if threads::worthwhile(work) { self.passes.parts() } else { 1 };
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            let cut = |len: usize| -> Vec<Range<usize>> {
+                let piece = len.div_ceil(parts);
+                (0..len).step_by(piece).map(|at| at..len.min(at + piece)).collect()
+            };
+            // SAFETY: the buffers have a line for every bucket, the plan was made for this
+            // processor, and each part has lines of its own.
+            let begin = |which: &Range<usize>| unsafe {
+                let tile = scratch.at(0).cast();
                 if self.join.is_empty() {
-                    by_four(&self.passes, input, out, scratch, factor);
+                    begin_by_four(&self.passes, which.clone(), input.as_ptr().cast(), tile);
                 } else {
-                    by_eight(&self.passes, &self.join, input, out, scratch, factor);
+                    begin_by_eight(&self.passes, which.clone(), input.as_ptr().cast(), tile);
                 }
+            };
+            // SAFETY: as above.
+            let end = |part: &Range<usize>| unsafe {
+                let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
+                if self.join.is_empty() {
+                    end_by_four(&self.passes, part, tile, out, factor);
+                } else {
+                    end_by_eight(&self.passes, &self.join, part, tile, out, factor);
+                }
+            };
+            let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
+            if parts == 1 {
+                begin(&(0..butterflies));
+                return end(&(0..lines));
             }
+            threads::map(&cut(butterflies), work, begin);
+            threads::map(&cut(lines), work, end);
         }
     }
 
+    /// The first level, from `from` to the tile.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn by_four(
+    unsafe fn begin_by_four(
         passes: &Passes<f64>,
-        input: &[Line],
-        out: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
+        which: Range<usize>,
+        from: *const f64,
+        tile: *mut f64,
     ) {
-        let (from, tile) = (input.as_ptr().cast(), scratch.as_mut_ptr().cast());
         let first = &passes.levels[0];
         // SAFETY: the caller's promise; a line is four real parts, then four imaginary ones.
+        unsafe { by_radix!(first.radix, block::<F64x4>(first, which, from, tile)) }
+    }
+
+    /// The other levels of one part, from the tile to `out`.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn end_by_four(
+        passes: &Passes<f64>,
+        part: &Range<usize>,
+        tile: *mut f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            by_radix!(first.radix, block::<F64x4>(first, from, tile));
-            between::<F64x4>(passes, tile);
-            by_radix!(passes.last(), last(&passes.order, tile, out, factor));
+            between::<F64x4>(passes, part, tile);
+            by_radix!(passes.last(), last(passes, part, tile, out, factor));
         }
     }
 
     /// The last butterflies: to their places, scaled.
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn last<const R: usize>(order: &[u32], tile: *const f64, out: &mut [Line], factor: f64) {
-        let apart = order.len();
-        let out: *mut f64 = out.as_mut_ptr().cast();
-        for (b, &k) in order.iter().enumerate() {
+    unsafe fn last<const R: usize>(
+        passes: &Passes<f64>,
+        part: &Range<usize>,
+        tile: *const f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        let apart = passes.order.len();
+        for b in part.start / R..part.end / R {
+            let k = passes.order[b] as usize;
             // SAFETY: the caller's promise; k + (R-1)·apart lies inside.
             unsafe {
                 let x = get::<F64x4, R>(tile.add(columns::Line::<F64x4>::REALS * R * b), 1);
                 for (r, y) in butterfly(x).into_iter().enumerate() {
-                    let k = k as usize + r * apart;
+                    let k = k + r * apart;
                     y.scale(factor).store(out.add(columns::Line::<F64x4>::REALS * k));
                 }
             }
         }
     }
 
+    /// [`begin_by_four`] of lines in pairs.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-    unsafe fn by_eight(
+    unsafe fn begin_by_eight(
         passes: &Passes<f64>,
-        join: &[Complex<f64>],
-        input: &[Line],
-        out: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
+        which: Range<usize>,
+        from: *const f64,
+        tile: *mut f64,
     ) {
-        let (from, tile) = (input.as_ptr().cast(), scratch.as_mut_ptr().cast());
         let radix = passes.levels[0].radix;
         // SAFETY: the caller's promise; two lines here are one of eight columns.
+        unsafe { by_radix!(radix, first_of_eight(passes, which, from, tile)) }
+    }
+
+    /// [`end_by_four`] of lines in pairs, and what joins them.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn end_by_eight(
+        passes: &Passes<f64>,
+        join: &[Complex<f64>],
+        part: &Range<usize>,
+        tile: *mut f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            by_radix!(radix, first_of_eight(passes, from, tile));
-            between::<F64x8>(passes, tile);
-            by_radix!(passes.last(), last_of_eight(passes, join, tile, out, factor));
+            between::<F64x8>(passes, part, tile);
+            by_radix!(passes.last(), last_of_eight(passes, join, part, tile, out, factor));
         }
     }
 
@@ -544,12 +597,15 @@ mod columns {
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn first_of_eight<const R: usize>(
         passes: &Passes<f64>,
+        which: Range<usize>,
         from: *const f64,
         tile: *mut f64,
     ) {
         let reals = columns::Line::<F64x8>::REALS;
         let level = &passes.levels[0];
-        for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
+        let factors =
+            level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
+        for (j, w) in which.zip(factors) {
             // SAFETY: the caller's promise; there are R·apart pairs.
             unsafe {
                 let mut x = zeros::<F64x8, R>();
@@ -569,14 +625,15 @@ mod columns {
     unsafe fn last_of_eight<const R: usize>(
         passes: &Passes<f64>,
         join: &[Complex<f64>],
+        part: &Range<usize>,
         tile: *const f64,
-        out: &mut [Line],
+        out: *mut f64,
         factor: f64,
     ) {
         let apart = passes.order.len();
         let reals = columns::Line::<F64x4>::REALS;
-        let (out, half): (*mut f64, _) = (out.as_mut_ptr().cast(), out.len() / 2);
-        for ((b, &k), w) in passes.order.iter().enumerate().zip(join.chunks_exact(R)) {
+        for (b, w) in (part.start / R..part.end / R).zip(join[part.clone()].chunks_exact(R)) {
+            let k = passes.order[b] as usize;
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
             unsafe {
                 let x = get::<F64x8, R>(tile.add(columns::Line::<F64x8>::REALS * R * b), 1);
@@ -585,9 +642,9 @@ mod columns {
                     let (re, im) = (y.re.parts(), y.im.parts());
                     let even = columns::Line { re: re.0, im: im.0 };
                     let odd = columns::Line { re: re.1, im: im.1 }.times(w.as_ptr().add(r));
-                    let k = k as usize + r * apart;
+                    let k = k + r * apart;
                     even.add(odd).store(out.add(reals * k));
-                    even.sub(odd).store(out.add(reals * (k + half)));
+                    even.sub(odd).store(out.add(reals * (k + passes.len)));
                 }
             }
         }

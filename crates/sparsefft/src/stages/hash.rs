@@ -8,9 +8,9 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
-use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::samples::{Line, non_finite_in, progression};
+use crate::cpu::{dispatch, threads};
+use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::locate::{Lanes, line_energy};
@@ -180,13 +180,13 @@ impl Hash {
         match &self.kind {
             Kind::Comb => {
                 let at = self.offsets.len() * reads;
-                run.signal.read_lines(start, step, room(&mut self.buffers.raw, at, reads))?;
+                read_in_parts(run.signal, start, step, room(&mut self.buffers.raw, at, reads))?;
                 run.clock.lap(Stage::Permute);
                 self.append(run, d)
             }
             Kind::Window { kaiser, .. } => {
                 let mut lines = run.workspace.take(reads);
-                if let Err(error) = run.signal.read_lines(start, step, &mut lines) {
+                if let Err(error) = read_in_parts(run.signal, start, step, &mut lines) {
                     run.workspace.give(lines);
                     return Err(error);
                 }
@@ -255,7 +255,7 @@ impl Hash {
             let fine = coarse / factor as u64;
             for r in 1..factor {
                 let first = progression(start, fine, r as u64, self.n);
-                run.signal.read_lines(first, coarse, &mut part)?;
+                read_in_parts(run.signal, first, coarse, &mut part)?;
                 run.samples_read += 4 * self.buckets as u64;
                 for (i, line) in part.iter().enumerate() {
                     lines[i * factor + r] = *line;
@@ -344,7 +344,16 @@ impl Hash {
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
-        *total = from.chunks_exact(size).map(|line| add_energies(line, energy)).sum();
+        // Fixed chunks, so that the sum is the same for every number of threads.
+        let work = from.len() as u64 / 4;
+        let add = |first, part: &mut [f64]| {
+            let mut sum = 0.0;
+            for line in from.chunks_exact(size) {
+                sum += add_energies(&line[first..first + part.len()], part);
+            }
+            sum
+        };
+        *total = threads::reduce_chunks(energy, 4096, work, add, |a, b| a + b).unwrap_or(0.0);
     }
 }
 

@@ -12,9 +12,9 @@
 //! this bin" at once.
 
 use crate::Complex;
-use crate::cpu::dispatch;
 use crate::cpu::math::{atan2_turns, atan2_turns4, cis_turns, cis_turns4};
 use crate::cpu::wide::{F4, Mask};
+use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
@@ -460,18 +460,48 @@ impl Doubles {
     }
 }
 
+/// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie one
+/// after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per four bins;
+/// the last may be padded.
+pub(crate) fn comb_singles(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    out: &mut Vec<Singles>,
+) {
+    by_fours(list, offsets.len(), out, |list, out| {
+        singles_part(unity, bins, size, offsets, list, out);
+    });
+}
+
+/// Has `decode` write one entry for every four bins of a list, in as many threads as it is worth.
+fn by_fours<T: Default + Copy + Send>(
+    list: &[u32],
+    lines: usize,
+    out: &mut Vec<T>,
+    decode: impl Fn(&[u32], &mut [T]) + Sync + Send,
+) {
+    out.resize(list.len().div_ceil(4), T::default());
+    let work = (16 * list.len() * lines) as u64;
+    let piece = threads::piece(out.len(), work);
+    let part = |first: usize, out: &mut [T]| {
+        decode(&list[4 * first..list.len().min(4 * (first + out.len()))], out);
+    };
+    threads::reduce_chunks(out, piece, work, part, |(), ()| ());
+}
+
 dispatch! {
-    /// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie
-    /// one after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per
-    /// four bins; the last may be padded.
-    pub(crate) fn comb_singles(
+    /// [`comb_singles`] of one part of the list.
+    fn singles_part(
         unity: Unity,
         bins: &[Line],
         size: usize,
         offsets: &[u64],
         list: &[u32],
-        out: &mut Vec<Singles>,
-    ) = comb_singles_body
+        out: &mut [Singles],
+    ) = singles_body
 }
 
 /// Four complex numbers, one per bin.
@@ -561,13 +591,13 @@ fn snap4<const FMA: bool>(t: F4<FMA>, residue: F4<FMA>, unity: Unity, size: usiz
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn comb_singles_body<const FMA: bool>(
+fn singles_body<const FMA: bool>(
     unity: Unity,
     bins: &[Line],
     size: usize,
     offsets: &[u64],
     list: &[u32],
-    out: &mut Vec<Singles>,
+    out: &mut [Singles],
 ) {
     // Without noise there is one line, and then everything stays in registers.
     match offsets.len() {
@@ -584,16 +614,15 @@ fn singles_of<const FMA: bool, const MOST: usize>(
     size: usize,
     offsets: &[u64],
     list: &[u32],
-    out: &mut Vec<Singles>,
+    out: &mut [Singles],
 ) {
-    out.clear();
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
     let scale = F4::splat(0.25 / lines as f64);
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [(zero, zero); MOST];
-    for chunk in list.chunks(4) {
+    for (chunk, out) in list.chunks(4).zip(out) {
         let pick = four_of(chunk);
         let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
@@ -641,34 +670,21 @@ fn singles_of<const FMA: bool, const MOST: usize>(
                 }
             }
         }
-        out.push(Singles {
+        *out = Singles {
             f: f.0,
             re: v.0.0,
             im: v.1.0,
             root_re: z.0.0,
             root_im: z.1.0,
             residual: energy.0,
-        });
+        };
     }
 }
 
-dispatch! {
-    /// Decodes two frequencies in each listed bin of a comb, whose phases differ by more than `gap`
-    /// turns: the vector form of [`decode_two`], but for values that are nearly parallel
-    /// ([`CLOSE`]). The arguments are those of [`comb_singles`].
-    pub(crate) fn comb_doubles(
-        unity: Unity,
-        bins: &[Line],
-        size: usize,
-        offsets: &[u64],
-        list: &[u32],
-        gap: f64,
-        out: &mut Vec<Doubles>,
-    ) = comb_doubles_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn comb_doubles_body<const FMA: bool>(
+/// Decodes two frequencies in each listed bin of a comb, whose phases differ by more than `gap`
+/// turns: the vector form of [`decode_two`], but for values that are nearly parallel ([`CLOSE`]).
+/// The other arguments are those of [`comb_singles`].
+pub(crate) fn comb_doubles(
     unity: Unity,
     bins: &[Line],
     size: usize,
@@ -676,6 +692,34 @@ fn comb_doubles_body<const FMA: bool>(
     list: &[u32],
     gap: f64,
     out: &mut Vec<Doubles>,
+) {
+    by_fours(list, 2 * offsets.len(), out, |list, out| {
+        doubles_part(unity, bins, size, offsets, list, gap, out);
+    });
+}
+
+dispatch! {
+    /// [`comb_doubles`] of one part of the list.
+    fn doubles_part(
+        unity: Unity,
+        bins: &[Line],
+        size: usize,
+        offsets: &[u64],
+        list: &[u32],
+        gap: f64,
+        out: &mut [Doubles],
+    ) = doubles_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn doubles_body<const FMA: bool>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    gap: f64,
+    out: &mut [Doubles],
 ) {
     match offsets.len() {
         1 => doubles_of::<FMA, 1>(unity, bins, size, offsets, list, gap, out),
@@ -803,15 +847,14 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
     offsets: &[u64],
     list: &[u32],
     gap: f64,
-    out: &mut Vec<Doubles>,
+    out: &mut [Doubles],
 ) {
-    out.clear();
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [[(zero, zero); 2]; MOST];
-    for chunk in list.chunks(4) {
+    for (chunk, out) in list.chunks(4).zip(out) {
         let pick = four_of(chunk);
         let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
@@ -893,7 +936,7 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
             root_im: z[i].1.0,
             residual: energy.0,
         };
-        out.push(Doubles { values: [values(0), values(1)], apart: apart.0 });
+        *out = Doubles { values: [values(0), values(1)], apart: apart.0 };
     }
 }
 

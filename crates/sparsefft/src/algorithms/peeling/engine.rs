@@ -405,6 +405,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         comb_singles(self.unity, &comb.measured, comb.buckets, &comb.offsets, active, &mut singles);
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.clear();
+        self.known.reserve(active.len());
         for (chunk, s) in active.chunks(4).zip(&singles) {
             for (i, &b) in chunk.iter().enumerate() {
                 let energy = &mut comb.energy[b as usize];
