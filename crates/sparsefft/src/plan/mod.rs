@@ -157,6 +157,8 @@ pub struct Workspace {
     pub(crate) doubles: Vec<Doubles>,
     /// Lists of bins.
     pub(crate) lists: [Vec<u32>; 2],
+    /// For sorting.
+    peaks: Vec<Peak>,
 }
 
 impl Workspace {
@@ -278,7 +280,8 @@ impl Plan {
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
         let mut run = Run::new(&self.inner, seen, workspace);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
-        let answer = algorithms::run(&mut run)?;
+        let mut answer = algorithms::run(&mut run)?;
+        sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
         let (read, stages) = (run.samples_read, run.clock.stages());
         let place = run.place.unwrap_or(place);
         Ok(self.finish(answer, read, stages, place, started))
@@ -300,7 +303,8 @@ impl Plan {
             keep_largest(&mut peaks, k);
         }
         let left_out = (found - peaks.len()) as u64;
-        sort_by_index(&mut peaks, problem.n);
+        // Cheap where they are sorted already.
+        peaks.sort_unstable_by_key(|p| p.index);
         let report = Report {
             algorithm,
             samples_read,
@@ -436,13 +440,14 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
     }
 }
 
-/// Sorts peaks by index, each below n: a long list digit by digit, from the lowest on.
-fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
+/// Sorts many peaks by index, each below n, digit by digit from the lowest on; comparing them would
+/// take several times as long. Few are left as they are. `sorted` may change places with `peaks`.
+fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     const DIGIT: u32 = 11;
     if peaks.len() < 512 {
-        return peaks.sort_unstable_by_key(|p| p.index);
+        return;
     }
-    let mut sorted = peaks.clone();
+    sorted.clone_from(peaks);
     for shift in (0..u64::BITS - n.leading_zeros()).step_by(DIGIT as usize) {
         let digit = |p: &Peak| (p.index >> shift) as usize % (1 << DIGIT);
         let mut places = [0u32; 1 << DIGIT];
@@ -458,7 +463,7 @@ fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
             sorted[*place as usize] = *p;
             *place += 1;
         }
-        std::mem::swap(peaks, &mut sorted);
+        std::mem::swap(peaks, sorted);
     }
 }
 

@@ -37,7 +37,8 @@ fn fold_part_body<const FMA: bool>(
     let mut round = 0;
     while round + first < y.len() + skip {
         let from = skip.saturating_sub(round + first).min(part.len());
-        let at = round + first + from - skip;
+        // A part that lies before that has nothing to add.
+        let at = (round + first + from).saturating_sub(skip);
         for ((bucket, line), i) in part[from..].iter_mut().zip(&y[at.min(y.len())..]).zip(at..) {
             let g = F4::splat(taps[h.abs_diff(i)]);
             let (re, im) = (F4(line.re), F4(line.im));
@@ -72,6 +73,11 @@ mod tests {
                     plain[b].set_lane(tau, v);
                 }
             }
+            let mut parts = vec![Line::ZERO; size];
+            for (first, part) in (0..).zip(parts.chunks_mut(1)) {
+                fold_part(&taps, &y, first, part, size);
+            }
+            assert_eq!(parts, buckets, "bucket by bucket");
             for (a, b) in buckets.iter().zip(&plain) {
                 for tau in 0..4 {
                     assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12);

@@ -149,10 +149,12 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Lists the bins whose energy noise does not explain.
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
         let limit = self.limit(hash, hash.lanes());
-        // Old entries are overwritten, so they need not be cleared.
-        out.resize(hash.energy.len() + 4, 0);
-        let count = list_above(&hash.energy, limit, out);
-        out.truncate(count);
+        out.clear();
+        let mut places = [0; SOME + 4];
+        for (first, energy) in (0..).step_by(SOME).zip(hash.energy.chunks(SOME)) {
+            let count = list_above(energy, limit, first, &mut places);
+            out.extend_from_slice(&places[..count]);
+        }
     }
 
     /// Sets the noise power from the quiet bins of a hash: the p-quantile of their energies,
@@ -518,10 +520,14 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 }
 
+/// Values that are listed at a time.
+const SOME: usize = 256;
+
 dispatch! {
-    /// Lists the places of the values above a limit, and returns how many there are. The list has
-    /// room for four more than there are values.
-    fn list_above(values: &[f64], limit: f64, out: &mut [u32]) -> usize = list_above_body
+    /// Lists the places, counted from `first` on, of the values above a limit, and returns how many
+    /// there are. There is room for four more than values.
+    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 4]) -> usize
+        = list_above_body
 }
 
 /// For each set of four bits, their places in order, and how many there are.
@@ -543,8 +549,13 @@ const SET: [([u32; 4], usize); 16] = {
 };
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn list_above_body<const FMA: bool>(values: &[f64], limit: f64, out: &mut [u32]) -> usize {
-    let (mut at, mut count) = (0, 0);
+fn list_above_body<const FMA: bool>(
+    values: &[f64],
+    limit: f64,
+    first: u32,
+    out: &mut [u32; SOME + 4],
+) -> usize {
+    let (mut at, mut count) = (first, 0);
     let (four, rest) = values.as_chunks::<4>();
     for four in four {
         let bits = F4::<FMA>(*four).above_bits(F4::splat(limit));

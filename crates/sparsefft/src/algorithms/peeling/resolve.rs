@@ -377,7 +377,8 @@ impl Engine<'_, '_> {
 
     fn improve(&mut self, chosen: &[u32]) {
         // Noise limits the values long before rounding does; without it, what the first solution
-        // leaves is solved for again.
+        // leaves is solved for again, unless it changed so little that its own error is rounding.
+        const LITTLE: f64 = 1e-10;
         let loud = self.noise > 1e-8 * self.power;
         let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-28) };
         let all = chosen.len() == self.known.len();
@@ -409,8 +410,10 @@ impl Engine<'_, '_> {
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
             drop(views);
+            let mut little = true;
             for (&i, change) in chosen.iter().zip(&equations.change) {
                 let c = &mut self.known[i as usize];
+                little &= change.norm_sqr() < LITTLE * c.a.norm_sqr();
                 c.a += change;
                 let change = Coefficient { a: *change, ..*c };
                 if !all {
@@ -431,6 +434,9 @@ impl Engine<'_, '_> {
             self.scratch.equations = equations;
             self.scratch.part = part;
             self.scratch.lines = lines;
+            if little {
+                break;
+            }
         }
         if let Some(comb) = &self.comb {
             let size = comb.buckets as u64;
