@@ -49,6 +49,7 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vertical;
 
+pub use memory::buffer;
 pub use out_of_core::{FileFft, FilePart};
 pub use real::RealFft;
 pub use scalar::Real;

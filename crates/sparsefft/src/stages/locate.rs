@@ -129,7 +129,7 @@ pub(crate) struct Found {
 
 /// Phase of a complex number in turns.
 #[inline(always)] // inherits the instruction set of its callers
-fn turns(v: Complex<f64>) -> f64 {
+pub(crate) fn turns(v: Complex<f64>) -> f64 {
     atan2_turns(v.im, v.re)
 }
 

@@ -291,6 +291,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.weak += 1;
         }
         if self.weak == 0 && !self.suspects.is_empty() {
+            self.decode_crowds()?;
+            self.run.clock.lap(Stage::Locate);
             self.resolve()?;
             self.polish();
         }
