@@ -638,13 +638,12 @@ mod columns {
             unsafe {
                 let x = get::<F64x8, R>(tile.add(columns::Line::<F64x8>::REALS * R * b), 1);
                 for (r, y) in butterfly(x).into_iter().enumerate() {
-                    let y = y.scale(factor);
                     let (re, im) = (y.re.parts(), y.im.parts());
                     let even = columns::Line { re: re.0, im: im.0 };
                     let odd = columns::Line { re: re.1, im: im.1 }.times(w.as_ptr().add(r));
                     let k = k + r * apart;
-                    even.add(odd).store(out.add(reals * k));
-                    even.sub(odd).store(out.add(reals * (k + passes.len)));
+                    even.add(odd).scale(factor).store(out.add(reals * k));
+                    even.sub(odd).scale(factor).store(out.add(reals * (k + passes.len)));
                 }
             }
         }

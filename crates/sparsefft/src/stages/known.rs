@@ -52,7 +52,7 @@ impl Known {
 
     fn slot(&self, f: u64) -> usize {
         if self.bins > 0 {
-            (f % self.bins) as usize
+            residue(f, self.bins)
         } else {
             // Fibonacci hashing: structured frequencies spread like any others.
             let bits = self.head.len().trailing_zeros();
@@ -67,6 +67,7 @@ impl Known {
     }
 
     /// Adds a coefficient; returns its place.
+    #[inline]
     pub(crate) fn push(&mut self, c: Coefficient) -> usize {
         self.list.push(c);
         if self.linked() {
@@ -110,6 +111,12 @@ impl Known {
             self.link(comb);
         }
     }
+}
+
+/// f mod bins: most combs have a power of two, which takes no division.
+#[inline(always)] // two instructions as a rule
+pub(crate) fn residue(f: u64, bins: u64) -> usize {
+    (if bins.is_power_of_two() { f & (bins - 1) } else { f % bins }) as usize
 }
 
 /// How large the amplitudes of a list are.

@@ -70,7 +70,7 @@ struct Peel<'a> {
 impl Peel<'_> {
     /// Whether f reaches any of the `len` buckets from `first` on.
     fn reaches(&self, f: u64, first: usize, len: usize) -> bool {
-        let from = self.permutation.position(f, self.size).floor() as usize + self.size - 1;
+        let from = self.permutation.position(f, self.size) as usize + self.size - 1;
         // Buckets from the first of the part to the first reached, going up.
         let ahead = (from - first) % self.size;
         ahead < len || ahead + REACH > self.size

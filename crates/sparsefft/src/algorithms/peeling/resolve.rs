@@ -14,6 +14,7 @@ use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::estimate::{Equations, MAX_FIT, View, corrections, fit};
 use crate::stages::hash::{Hash, Kind};
+use crate::stages::known::residue;
 use crate::stages::locate::{
     Found, Lanes, Lattice, MAX_LINES, decode_one, decode_two, line_energy, locate_one, locate_two,
     phasors, value_of_one, values_of_two,
@@ -131,7 +132,7 @@ impl Engine<'_, '_> {
             *owner = if *owner == NONE { b } else { SEVERAL };
         }
         for c in self.known.iter() {
-            let b = (c.f % bins) as usize;
+            let b = residue(c.f, bins);
             if owner[b] < SEVERAL {
                 peel_bin(&mut coarse.measured[b..=b], &[NEXT], self.unity, c);
             }
