@@ -174,6 +174,13 @@ impl Hash {
     /// Reads the samples at offset d and appends a line to every bin. Energies are those of the
     /// measured bins; peeling starts anew.
     pub(crate) fn measure(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+        self.energy.clear();
+        self.measure_more(run, d)
+    }
+
+    /// [`measure`](Hash::measure) where the energies, if nothing was peeled, are those of the bins as
+    /// measured.
+    pub(crate) fn measure_more(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
         let (start, step) = self.walk(d);
         let reads = self.reads();
         run.samples_read += 4 * reads as u64;
@@ -218,15 +225,20 @@ impl Hash {
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
+        let current = residual.is_empty() && energy.len() == size;
         residual.clear();
         let mut scratch = run.workspace.take(self.fft.scratch_len());
-        self.fft.process(lines, room(measured, at, size), &mut scratch, factor);
+        let line = room(measured, at, size);
+        self.fft.process(lines, line, &mut scratch, factor);
         run.workspace.give(scratch);
-        // Earlier energies may have been those of a residual.
-        self.sum_energies();
+        if current {
+            *total += add_line(line, energy);
+        } else {
+            self.sum_energies();
+        }
         run.clock.lap(Stage::BucketFft);
         self.total.is_finite()
     }
@@ -344,21 +356,23 @@ impl Hash {
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
-        // Fixed chunks, so that the sum is the same for every number of threads.
-        let work = from.len() as u64 / 4;
-        let add = |first, part: &mut [f64]| {
-            let mut sum = 0.0;
-            for line in from.chunks_exact(size) {
-                sum += add_energies(&line[first..first + part.len()], part);
-            }
-            sum
-        };
-        *total = threads::reduce_chunks(energy, 4096, work, add, |a, b| a + b).unwrap_or(0.0);
+        *total = 0.0;
+        for line in from.chunks_exact(size) {
+            *total += add_line(line, energy);
+        }
     }
 }
 
+/// Adds the energy of each line to its bin; returns the sum of what was added.
+fn add_line(lines: &[Line], energy: &mut [f64]) -> f64 {
+    // Fixed chunks, so that the sum is the same for every number of threads.
+    let add =
+        |first: usize, part: &mut [f64]| add_energies(&lines[first..first + part.len()], part);
+    threads::reduce_chunks(energy, 4096, lines.len() as u64, add, |a, b| a + b).unwrap_or(0.0)
+}
+
 dispatch! {
-    /// Adds the energy of each line to its bin; returns the sum of what was added.
+    /// [`add_line`], one chunk.
     fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
 }
 

@@ -208,7 +208,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.least = if noisy { gamma * floor * (5.0 / margin).powi(2) } else { 0.0 };
         for &d in offsets {
             if !hash.offsets.contains(&d) && hash.offsets.len() < MAX_LINES {
-                hash.measure(self.run, d)?;
+                hash.measure_more(self.run, d)?;
             }
         }
         Ok(true)
@@ -244,7 +244,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             None => {
                 let mut comb = Hash::new(self.run, fft, Kind::Comb);
                 for &d in ladder {
-                    comb.measure(self.run, d)?;
+                    comb.measure_more(self.run, d)?;
                 }
                 comb
             }
@@ -357,7 +357,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let beta = if self.declared_exact() { BETAS[4] } else { self.first_beta() };
         let mut hash = window_hash(self.run, buckets, beta, u64::from(self.attempt) - 1);
         for &d in ladder {
-            hash.measure(self.run, d)?;
+            hash.measure_more(self.run, d)?;
         }
         self.power = window_power(&hash);
         if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
