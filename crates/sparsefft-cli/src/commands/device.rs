@@ -33,22 +33,11 @@ impl FromStr for Target {
     }
 }
 
-/// Whether a GPU would be done sooner with samples in ordinary memory, its opening included. Predictions
-/// are rough: it must save half of the time.
-#[cfg(feature = "cuda")]
-fn worth_a_gpu(plan: &Plan) -> bool {
-    let here = plan.recipe().estimates.first().map_or(0.0, |e| e.nanoseconds);
-    let there = sparsefft::cuda::predict(plan)
-        .and_then(|cost| Some(cost.opening + cost.from_host?))
-        .unwrap_or(f64::INFINITY);
-    2.0 * there < here
-}
-
 impl Target {
     /// Carries a plan out.
     #[cfg(feature = "cuda")]
     pub fn transform<S: Samples>(self, plan: &Plan, signal: &S) -> Result<Spectrum> {
-        use sparsefft::cuda::{CudaPlan, Device};
+        use sparsefft::cuda::{CudaPlan, Device, worth_opening};
         let on = |i: u32| -> Result<Spectrum> {
             let device = Device::new(i)?;
             let spectrum =
@@ -58,7 +47,7 @@ impl Target {
         };
         match self {
             Target::Cuda(i) => on(i),
-            Target::Auto if worth_a_gpu(plan) && sparsefft::cuda::available().is_ok() => on(0),
+            Target::Auto if worth_opening(plan) && sparsefft::cuda::available().is_ok() => on(0),
             _ => Ok(plan.transform(signal)?),
         }
     }
@@ -78,18 +67,6 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(feature = "cuda")]
-    #[test]
-    fn short_work_stays_on_the_cpu() {
-        use sparsefft::{Noise, Problem};
-        let plan =
-            |n: u64, k: u64| Plan::new(Problem::new(n).sparsity(k).noise(Noise::Exact)).unwrap();
-        assert!(!worth_a_gpu(&plan(1 << 22, 50)));
-        assert!(!worth_a_gpu(&plan(1 << 27, 43_000)));
-        // A prime length stays there however long it takes.
-        assert!(!worth_a_gpu(&plan((1 << 31) - 1, 1_000_000)));
-    }
 
     #[test]
     fn devices_have_names() {

@@ -88,6 +88,14 @@ pub fn predict(plan: &Plan) -> Option<GpuCost> {
     }
 }
 
+/// Whether a GPU would be done sooner than the CPU with samples in ordinary memory, its opening
+/// included. Predictions are rough: it must save half of the time.
+pub fn worth_opening(plan: &Plan) -> bool {
+    let here = plan.recipe().estimates.first().map_or(0.0, |e| e.nanoseconds);
+    let there = predict(plan).and_then(|cost| Some(cost.opening + cost.from_host?));
+    there.is_some_and(|there| 2.0 * there < here)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +126,18 @@ mod tests {
         assert_eq!(cost(Problem::new(1_000_003).sparsity(50)), None);
         assert_eq!(cost(Problem::new(n).sparsity(50).algorithm(Algorithm::Dense)), None);
         assert_eq!(cost(Problem::new(n).sparsity(50).one_pass()), None);
+    }
+
+    #[test]
+    fn short_work_stays_on_the_cpu() {
+        let plan =
+            |n: u64, k: u64| Plan::new(Problem::new(n).sparsity(k).noise(Noise::Exact)).unwrap();
+        for (n, k) in [(1 << 22, 50), (1 << 27, 43_000), (2_147_483_647, 1_000_000)] {
+            assert!(!worth_opening(&plan(n, k)), "{n} {k}");
+        }
+        let long = plan(1 << 36, 50_000_000);
+        let cpu = long.recipe().estimates[0].nanoseconds;
+        let gpu = predict(&long).map(|c| c.opening + c.from_host.unwrap());
+        assert_eq!(worth_opening(&long), gpu.is_some_and(|gpu| 2.0 * gpu < cpu));
     }
 }

@@ -28,7 +28,7 @@ mod sparse;
 mod vote;
 mod wide;
 
-pub use cost::{GpuCost, predict};
+pub use cost::{GpuCost, predict, worth_opening};
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
 pub use sparse::CudaPlan;
