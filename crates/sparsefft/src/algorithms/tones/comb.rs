@@ -243,7 +243,7 @@ impl Comb {
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
             weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
-            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch);
+            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch, 1.0);
         }
         run.workspace.give(weighted);
         run.workspace.give(scratch);
