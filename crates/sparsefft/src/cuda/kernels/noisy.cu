@@ -11,13 +11,13 @@
 // 3. Every block takes the quantile of the energies, hence the noise, the weakest bin, and whether the
 //    two lines place it. Bins above the noise are decoded, as one frequency by half of the threads and
 //    as two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. The other bins get the lines at 4, 8, 12, e, 2e, 32e, by the definition, and four warps each look
-//    for two to four frequencies on as many scales (several.cuh).
+// 4. The other bins get the lines at 4, 8, 12, e, 2e, 32e, by the definition, and six warps each look
+//    for two to four frequencies on scales of their own (several.cuh).
 // 5. What was found leaves the verifying buckets, and they are judged.
 #include "quick.cuh"
 
 struct Noisy : Quick {
-    // Lines at 0 and 3e, as a double too; where the normal quantiles lie in the tables.
+    // Lines lie at 0 and 3e; where the normal quantiles are in the tables.
     u32 e, pad;
     u64 normal;
     // Of the lanes of two lines, less one, less two; of those of eight less two, three, four.
