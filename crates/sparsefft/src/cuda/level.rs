@@ -978,8 +978,7 @@ mod tests {
                             several(n, bins, b, 100, scale, m, lanes.as_ptr(), noise, limit, f, a)
                         };
                         if good {
-                            let got: BTreeMap<u64, Z> =
-                                f.into_iter().zip(a).take(count).collect();
+                            let got: BTreeMap<u64, Z> = f.into_iter().zip(a).take(count).collect();
                             assert!(got.keys().eq(truth.keys()), "{m} frequencies, scale {scale}");
                             for (f, v) in &truth {
                                 assert!((got[f] - v).norm() < 0.01, "{m} frequencies at {f}");
