@@ -1,8 +1,8 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096[:7]]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
 //! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
@@ -454,19 +454,21 @@ fn scatter(
 }
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
-fn accuracy(device: &Device, least_k: Option<usize>, failures: &mut u32) -> Result<(), Failure> {
+fn accuracy(
+    device: &Device,
+    quiet: bool,
+    least_k: Option<usize>,
+    failures: &mut u32,
+) -> Result<(), Failure> {
     println!(
         "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
     );
     let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
     let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
     let most = [(22, 4000, 0.0), (27, 4000, 0.0), (27, 10_000, 0.0), (27, 43_000, 0.0)];
-    let noisy = [(18, 50, 0.1), (18, 300, 0.1)];
-    let rows: Vec<_> = few.chain(many).chain(most).chain(noisy).collect();
-    for (log_n, k, sigma) in rows {
-        if least_k.is_some_and(|least| k < least) {
-            continue;
-        }
+    let noisy = [(18, 50, 0.1), (18, 300, 0.1), (18, 1000, 0.1), (20, 50, 0.1), (20, 1000, 0.1)];
+    let rows = few.chain(many).chain(most).filter(|_| quiet).chain(noisy);
+    for (log_n, k, sigma) in rows.filter(|row| least_k.is_none_or(|least| row.1 >= least)) {
         let n = 1u64 << log_n;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
@@ -479,7 +481,7 @@ fn accuracy(device: &Device, least_k: Option<usize>, failures: &mut u32) -> Resu
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
         };
-        if log_n > 18 {
+        if log_n > 18 && sigma == 0.0 {
             let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
             let mut data = device.alloc::<f64>(n as usize)?;
             let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
@@ -489,8 +491,9 @@ fn accuracy(device: &Device, least_k: Option<usize>, failures: &mut u32) -> Resu
                 judge(&truth, plan.transform(&data.signal())?);
             }
         } else {
-            for seed in 0..10 {
-                let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
+            let batch = if log_n > 18 { 25 } else { 100 };
+            for seed in 0..1000 / batch as u64 {
+                let (truths, data) = make(device, n, k, 1.0, sigma, batch, 1000 + seed)?;
                 for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
                     judge(truth, answer?);
                 }
@@ -563,7 +566,7 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
     let cases = || words.iter().filter(|w| w.starts_with("case:"));
-    let both = !["check", "time", "tables", "accuracy", "voting"].into_iter().any(has)
+    let both = !["check", "time", "tables", "accuracy", "noise", "voting"].into_iter().any(has)
         && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
@@ -591,8 +594,8 @@ fn main() -> Result<(), Failure> {
     if has("voting") {
         voting(&device, &words)?;
     }
-    if has("accuracy") {
-        accuracy(&device, least_k, &mut failures)?;
+    if has("accuracy") || has("noise") {
+        accuracy(&device, has("accuracy"), least_k, &mut failures)?;
     }
     for words in cases() {
         case(&device, words, &found)?;
