@@ -296,24 +296,32 @@ pub(crate) fn lines_from(
     }
 }
 
+/// Lines from which on asking ahead pays; fewer are all on their way before the first is there.
+const LONG: usize = 1024;
+
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
         fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
-            slice_lines_body::<T, true>(data, start, step, out);
+            if out.len() < LONG {
+                slice_lines_body::<T, true, false>(data, start, step, out);
+            } else {
+                slice_lines_body::<T, true, true>(data, start, step, out);
+            }
         }
         if crate::cpu::has_fma() {
             // SAFETY: both features were just found on this processor.
             return unsafe { wide(data, start, step, out) };
         }
     }
-    slice_lines_body::<T, false>(data, start, step, out);
+    slice_lines_body::<T, false, true>(data, start, step, out);
 }
 
+/// With `ASK`, lines are asked for ahead.
 #[inline(always)] // compiled once per instruction set
-fn slice_lines_body<T: Scalar, const FMA: bool>(
+fn slice_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
     data: &[T],
     start: u64,
     step: u64,
@@ -323,16 +331,19 @@ fn slice_lines_body<T: Scalar, const FMA: bool>(
     let step = (step % n as u64) as usize;
     let mut first = (start % n as u64) as usize;
     let mut next = first;
-    for _ in 0..AHEAD.min(out.len()) {
+    let ahead = if ASK { AHEAD.min(out.len()) } else { 0 };
+    for _ in 0..ahead {
         prefetch(data, next);
         next += step;
         next -= if next >= n { n } else { 0 };
     }
     for line in out {
-        // Beyond the last line this asks for places that nobody reads: harmless, and no branch.
-        prefetch(data, next);
-        next += step;
-        next -= if next >= n { n } else { 0 };
+        if ASK {
+            // Beyond the last line these are places that nobody reads: harmless, and no branch.
+            prefetch(data, next);
+            next += step;
+            next -= if next >= n { n } else { 0 };
+        }
         // SAFETY: the only caller with `FMA` has found the instructions.
         *line = unsafe {
             match data[first..].first_chunk() {
