@@ -211,9 +211,7 @@ fn prefetch<T>(data: &[T], at: usize) {
         // SAFETY: a prefetch reads nothing; any address is allowed.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(first);
-            if first as usize / 64 != last as usize / 64 {
-                _mm_prefetch::<_MM_HINT_T0>(last);
-            }
+            _mm_prefetch::<_MM_HINT_T0>(last);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -231,11 +229,11 @@ pub(crate) fn lines_from(
     at: impl Fn(usize) -> Complex<f64>,
     soon: impl Fn(usize),
 ) {
-    let four = |i: usize| [at(i), at(i + 1), at(i + 2), at(i + 3)];
+    let four = |i: usize| Some([at(i), at(i + 1), at(i + 2), at(i + 3)]);
     lines_by_four(n, start, step, out, &at, four, soon);
 }
 
-/// [`lines_from`] a source that gives four neighbours, none of them beyond the end, at once.
+/// [`lines_from`] a source that gives four neighbours at once, if none of them is beyond the end.
 #[inline(always)] // as above
 fn lines_by_four(
     n: u64,
@@ -243,13 +241,28 @@ fn lines_by_four(
     step: u64,
     out: &mut [Line],
     at: impl Fn(usize) -> Complex<f64>,
-    four: impl Fn(usize) -> [Complex<f64>; 4],
+    four: impl Fn(usize) -> Option<[Complex<f64>; 4]>,
     soon: impl Fn(usize),
 ) {
     let (n, step) = (n as usize, (step % n) as usize);
     // The last place with four neighbours; none in a signal shorter than that.
     let (whole, last) = (n >= 4, n.saturating_sub(4));
     let mut first = start as usize % n;
+    let end = step.checked_mul(out.len().saturating_sub(1)).and_then(|way| first.checked_add(way));
+    if whole && end.is_some_and(|end| end <= last) {
+        // No line passes the end, so that nothing wraps.
+        for j in 0..AHEAD.min(out.len()) {
+            soon(first + j * step);
+        }
+        let ahead = AHEAD.saturating_mul(step);
+        for line in out.iter_mut() {
+            soon(first.saturating_add(ahead).min(last));
+            let Some([a, b, c, d]) = four(first) else { break };
+            *line = Line { re: [a.re, b.re, c.re, d.re], im: [a.im, b.im, c.im, d.im] };
+            first += step;
+        }
+        return;
+    }
     let mut next = first;
     let mut advance = || {
         soon(next);
@@ -266,11 +279,11 @@ fn lines_by_four(
         if j < coming {
             advance();
         }
-        if whole && first <= last {
-            for (tau, v) in four(first).into_iter().enumerate() {
-                line.re[tau] = v.re;
-                line.im[tau] = v.im;
-            }
+        if whole
+            && first <= last
+            && let Some([a, b, c, d]) = four(first)
+        {
+            *line = Line { re: [a.re, b.re, c.re, d.re], im: [a.im, b.im, c.im, d.im] };
         } else {
             for tau in 0..4 {
                 line.set_lane(tau, at((first + tau) % n));
@@ -321,11 +334,9 @@ impl<T: Scalar> Samples for [T] {
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         let n = Samples::len(self);
-        let four = |i: usize| match self[i..].first_chunk::<4>() {
-            Some(four) => {
-                [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()]
-            }
-            None => [Complex::ZERO; 4],
+        let four = |i: usize| {
+            let [a, b, c, d] = *self.get(i..)?.first_chunk::<4>()?;
+            Some([a.complex(), b.complex(), c.complex(), d.complex()])
         };
         let soon = |i| prefetch(self, i);
         lines_by_four(n, start, step, out, |i| self[i].complex(), four, soon);
