@@ -147,10 +147,34 @@ impl<const FMA: bool> F4<FMA> {
         vector!(F4(store(_mm256_div_pd(load(self.0), load(b.0)))), F4(each(|i| self.0[i] / b.0[i])))
     }
 
+    /// The sum of each of four.
+    #[inline(always)] // five instructions
+    pub(crate) fn sums(v: [Self; 4]) -> Self {
+        vector!(
+            {
+                let (ab, cd) = (
+                    _mm256_hadd_pd(load(v[0].0), load(v[1].0)),
+                    _mm256_hadd_pd(load(v[2].0), load(v[3].0)),
+                );
+                let crossed = _mm256_permute2f128_pd::<0x21>(ab, cd);
+                F4(store(_mm256_add_pd(crossed, _mm256_blend_pd::<0b1100>(ab, cd))))
+            },
+            F4(each(|i| v[i].sum()))
+        )
+    }
+
     /// The sum of the four.
     #[inline(always)] // a few instructions
     pub(crate) fn sum(self) -> f64 {
         (self.0[0] + self.0[1]) + (self.0[2] + self.0[3])
+    }
+}
+
+impl<const FMA: bool> Mask<FMA> {
+    /// Whether any of the four holds.
+    #[inline(always)] // two instructions
+    pub(crate) fn any(self) -> bool {
+        vector!(_mm256_movemask_pd(load(self.0)) != 0, self.0.iter().any(|m| *m != 0))
     }
 }
 
@@ -207,6 +231,7 @@ mod tests {
             a.round(),
             a.floor(),
             F4::splat(a.sum()),
+            F4::sums([a, b, a + b, b]),
         ];
         all.iter().map(|v| v.0).collect()
     }
@@ -218,6 +243,7 @@ mod tests {
         assert_eq!(everything(a, b)[5..], everything_body::<false>(a, b)[5..]);
         assert_eq!(everything(a, b)[..4], everything_body::<false>(a, b)[..4]);
         assert_eq!(everything_body::<false>(a, b)[10], [2.0, -2.0, 0.0, -1.0]);
+        assert!(F4::<false>(a).below(F4(b)).any() && !F4::<false>(a).below(F4(a)).any());
         assert_eq!(everything_body::<false>(a, b)[7], [-3.0, -2.5, 0.25, -0.75]);
     }
 }

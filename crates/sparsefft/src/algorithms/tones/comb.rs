@@ -106,7 +106,8 @@ impl Geometry {
     #[inline(always)] // part of vectorised loops
     pub(crate) fn position(&self, nu: f64) -> f64 {
         let turns = nu * self.stride as f64;
-        let p = (turns - turns.floor()) * self.bins as f64;
+        let rest = turns - turns as i64 as f64;
+        let p = (if rest < 0.0 { rest + 1.0 } else { rest }) * self.bins as f64;
         if p < self.bins as f64 { p } else { 0.0 }
     }
 
@@ -116,10 +117,10 @@ impl Geometry {
     pub(crate) fn unalias(&self, position: f64, t: f64) -> (f64, f64) {
         let fraction = position / self.bins as f64;
         let s = self.stride as f64;
-        let m = (t * s - fraction).round();
+        let m = nearest(t * s - fraction);
         let away = (t * s - fraction - m).abs();
         let nu = (fraction + m) / s;
-        (nu - nu.round(), away)
+        (nu - nearest(nu), away)
     }
 
     /// Distance of two positions around the circle of bins.
@@ -216,15 +217,15 @@ impl Comb {
         }
         run.clock.lap(Stage::Permute);
         self.transform(run, from);
-        for tone in known {
-            peel(self, tone, from, -1.0);
-        }
         if from == 0 {
             self.sum_energies();
+            known.iter().for_each(|t| self.remove(t));
         } else {
+            known.iter().for_each(|t| peel(self, t, from, -1.0));
             add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
         }
-        if !self.energy.iter().all(|e| e.is_finite()) {
+        // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
+        if !total(&self.energy).is_finite() {
             let g = &self.geometry;
             let lines = self.raw.chunks_exact(bins).zip(&self.offsets);
             let mut found = lines.filter_map(|(lines, d)| {
@@ -300,7 +301,7 @@ impl Comb {
             super::drift::peel(self, tone, 0, sign);
             self.sum_energies();
         } else {
-            add_tone(self, tone, sign);
+            add_tone(self, tone, 0, sign);
         }
     }
 
@@ -315,10 +316,10 @@ impl Comb {
         }
     }
 
-    /// The residual of `count` bins from `first` on, averaged over all lanes against the phasors
-    /// of a frequency: what a tone of that frequency has there, with noise divided by the lanes.
-    pub(crate) fn project(&self, nu: f64, first: usize, count: usize, out: &mut [Complex<f64>]) {
-        project_bins(self, nu, first, &mut out[..count]);
+    /// The residual of the bins from `first` on, averaged over all lanes against the phasors of a
+    /// frequency: what a tone of that frequency has there, with noise divided by the lanes.
+    pub(crate) fn project(&self, nu: f64, first: usize, out: &mut [Complex<f64>]) {
+        project_bins(self, nu, first, out);
     }
 
     /// e^{2πiν(t_c + D + τ - T)} of all lanes.
@@ -340,10 +341,17 @@ impl Comb {
     }
 }
 
+/// The nearest integer, for numbers up to 2^51: an addition pushes the fraction out.
+#[inline(always)] // two instructions
+pub(crate) fn nearest(x: f64) -> f64 {
+    const BIG: f64 = 1.5 * (1u64 << 52) as f64;
+    (x + BIG) - BIG
+}
+
 /// e^{2πi·turns}.
 #[inline]
 pub(crate) fn turn(turns: f64) -> Complex<f64> {
-    let (c, s) = cis_turns(turns - turns.round());
+    let (c, s) = cis_turns(turns - nearest(turns));
     Complex::new(c, s)
 }
 
@@ -378,11 +386,78 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
     for part in lines.chunks_exact(energy.len()) {
-        for (e, line) in energy.iter_mut().zip(part) {
-            let (re, im) = (F4::<FMA>(line.re), F4(line.im));
-            *e += re.mul_add(re, im * im).sum();
+        let (four, rest) = part.as_chunks::<4>();
+        let (sums, last) = energy.as_chunks_mut::<4>();
+        for (e, lines) in sums.iter_mut().zip(four) {
+            let powers = [
+                power::<FMA>(&lines[0]),
+                power::<FMA>(&lines[1]),
+                power::<FMA>(&lines[2]),
+                power::<FMA>(&lines[3]),
+            ];
+            *e = (F4(*e) + F4::sums(powers)).0;
+        }
+        for (e, line) in last.iter_mut().zip(rest) {
+            *e += power::<FMA>(line).sum();
         }
     }
+}
+
+/// |lane|² of the four lanes.
+#[inline(always)] // must inherit the instruction set of its caller
+fn power<const FMA: bool>(line: &Line) -> F4<FMA> {
+    let (re, im) = (F4::<FMA>(line.re), F4(line.im));
+    re.mul_add(re, im * im)
+}
+
+dispatch! {
+    /// The sum of all.
+    pub(crate) fn total(energy: &[f64]) -> f64 = total_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn total_body<const FMA: bool>(energy: &[f64]) -> f64 {
+    let (four, rest) = energy.as_chunks::<4>();
+    let mut sum = F4::<FMA>::ZERO;
+    for e in four {
+        sum = sum + F4(*e);
+    }
+    sum.sum() + rest.iter().sum::<f64>()
+}
+
+dispatch! {
+    /// The largest of these, none of which is negative; 0 for none.
+    pub(crate) fn largest(energy: &[f64]) -> f64 = largest_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn largest_body<const FMA: bool>(energy: &[f64]) -> f64 {
+    let (four, rest) = energy.as_chunks::<4>();
+    let mut most = F4::<FMA>::ZERO;
+    for e in four {
+        most = most.max(F4(*e));
+    }
+    most.0.iter().chain(rest).copied().fold(0.0, f64::max)
+}
+
+dispatch! {
+    /// How many of these are above a limit.
+    pub(crate) fn above(energy: &[f64], limit: f64) -> usize = above_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
+    let (four, rest) = energy.as_chunks::<4>();
+    let (limits, one) = (F4::<FMA>::splat(limit), F4::splat(1.0));
+    let mut count = F4::ZERO;
+    for e in four {
+        count = count + one.where_or(limits.below(F4(*e)), F4::ZERO);
+    }
+    let mut more = 0;
+    for &e in rest {
+        more += usize::from(e > limit);
+    }
+    count.sum() as usize + more
 }
 
 dispatch! {
@@ -421,19 +496,59 @@ pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_
     out
 }
 
-/// Amplitude times phasors.
+/// A tone in every line: sign·amplitude·phasor.
 #[inline(always)] // must inherit the instruction set of its caller
-fn scaled<const FMA: bool>(phasor: &Line, amplitude: Complex<f64>) -> (F4<FMA>, F4<FMA>) {
+fn wave<const FMA: bool>(comb: &Comb, tone: &Tone, sign: f64) -> [Line; MAX_LINES] {
+    let mut out = phasors_body::<FMA>(comb, tone.nu);
+    let amplitude = tone.amplitude * sign;
     let (c, s) = (F4::<FMA>::splat(amplitude.re), F4::<FMA>::splat(amplitude.im));
-    let (re, im) = (F4(phasor.re), F4(phasor.im));
-    (im.negate_mul_add(s, re * c), re.mul_add(s, im * c))
+    for line in &mut out[..comb.offsets.len()] {
+        let (re, im) = (F4(line.re), F4(line.im));
+        line.re = im.negate_mul_add(s, re * c).0;
+        line.im = re.mul_add(s, im * c).0;
+    }
+    out
 }
 
-/// The two parts of a footprint that may wrap at the last bin.
-#[inline(always)] // arithmetic of addresses
-fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] {
-    let head = count.min(bins - first);
-    [(first, 0, head), (0, head, count - head)]
+/// Adds the products of gains and waves to the bins from `first` on, in the lines from offset number
+/// `from` on. Where that is 0, the energies of the bins are renewed.
+#[inline(always)] // must inherit the instruction set of its caller
+fn add_waves<const FMA: bool, const WAVES: usize>(
+    comb: &mut Comb,
+    first: usize,
+    count: usize,
+    gains: [&[f64; MAX_FOOT]; WAVES],
+    waves: [&[Line; MAX_LINES]; WAVES],
+    from: usize,
+) {
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let mut first = first;
+    for at in (0..count).step_by(4) {
+        let places =
+            [first, wrapped(first + 1, bins), wrapped(first + 2, bins), wrapped(first + 3, bins)];
+        let mut energy = [F4::<FMA>::ZERO; 4];
+        let parts = comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate();
+        for (j, part) in parts.skip(from) {
+            for k in 0..4 {
+                let to = &mut part[places[k]];
+                let (mut re, mut im) = (F4::<FMA>(to.re), F4::<FMA>(to.im));
+                for w in 0..WAVES {
+                    let gain = F4::splat(gains[w][at + k]);
+                    re = gain.mul_add(F4(waves[w][j].re), re);
+                    im = gain.mul_add(F4(waves[w][j].im), im);
+                }
+                (to.re, to.im) = (re.0, im.0);
+                energy[k] = re.mul_add(re, im.mul_add(im, energy[k]));
+            }
+        }
+        if from == 0 {
+            let sums = F4::sums(energy);
+            for k in 0..4 {
+                comb.energy[places[k]] = sums.0[k];
+            }
+        }
+        first = wrapped(first + 4, bins);
+    }
 }
 
 /// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
@@ -441,63 +556,21 @@ fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     if tone.drift != 0.0 {
         super::drift::peel(comb, tone, from, sign);
     } else {
-        peel_lines(comb, tone, from, sign);
+        add_tone(comb, tone, from, sign);
     }
 }
 
 dispatch! {
-    /// [`peel`] for tones that do not drift.
-    fn peel_lines(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
+    /// Adds sign times a tone to the lines from offset number `from` on; where that is 0, the
+    /// energies of its bins are renewed.
+    fn add_tone(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = add_tone_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
+fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let phasors = phasors_body::<FMA>(comb, tone.nu);
-    let (bins, lines) = (comb.bins(), comb.offsets.len());
-    let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
-    for (phasor, part) in phasors.iter().zip(residual).skip(from) {
-        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
-        for (bin, at, count) in parts(foot.first, foot.count, bins) {
-            let gains = &foot.gain[at..at + count];
-            for (to, &gain) in part[bin..bin + count].iter_mut().zip(gains) {
-                let gain = F4::splat(gain);
-                to.re = gain.mul_add(re, F4(to.re)).0;
-                to.im = gain.mul_add(im, F4(to.im)).0;
-            }
-        }
-    }
-}
-
-dispatch! {
-    /// Adds sign times a tone to all lines and renews the energies of its bins.
-    fn add_tone(comb: &mut Comb, tone: &Tone, sign: f64) = add_tone_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
-    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let phasors = phasors_body::<FMA>(comb, tone.nu);
-    let bins = comb.bins();
-    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
-    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
-    for (phasor, part) in phasors.iter().zip(residual) {
-        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
-        for (bin, at, count) in parts(foot.first, foot.count, bins) {
-            let gains = foot.gain[at..at + count].iter().zip(&mut energy[at..at + count]);
-            for (to, (&gain, energy)) in part[bin..bin + count].iter_mut().zip(gains) {
-                let gain = F4::splat(gain);
-                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
-                *energy = r.mul_add(r, i.mul_add(i, *energy));
-                (to.re, to.im) = (r.0, i.0);
-            }
-        }
-    }
-    for (bin, at, count) in parts(foot.first, foot.count, bins) {
-        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
-            *to = e.sum();
-        }
-    }
+    let wave = wave::<FMA>(comb, tone, sign);
+    add_waves::<FMA, 1>(comb, foot.first, foot.count, [&foot.gain], [&wave], from);
 }
 
 dispatch! {
@@ -507,34 +580,11 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
-    let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
-    let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
-    let before = phasors_body::<FMA>(comb, old.nu);
-    let after = phasors_body::<FMA>(comb, new.nu);
-    let bins = comb.bins();
-    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
-    let phasors = before.iter().zip(&after);
-    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
-    for ((before, after), part) in phasors.zip(residual) {
-        let (re, im) = scaled::<FMA>(before, old.amplitude);
-        let (less_re, less_im) = scaled::<FMA>(after, new.amplitude);
-        for (bin, at, count) in parts(foot.first, foot.count, bins) {
-            let gains = foot.gain[at..at + count].iter().zip(&next.gain[at..at + count]);
-            let gains = gains.zip(&mut energy[at..at + count]);
-            for (to, ((&gain, &loss), energy)) in part[bin..bin + count].iter_mut().zip(gains) {
-                let (gain, loss) = (F4::splat(gain), F4::splat(loss));
-                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
-                let (r, i) = (loss.negate_mul_add(less_re, r), loss.negate_mul_add(less_im, i));
-                *energy = r.mul_add(r, i.mul_add(i, *energy));
-                (to.re, to.im) = (r.0, i.0);
-            }
-        }
-    }
-    for (bin, at, count) in parts(foot.first, foot.count, bins) {
-        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
-            *to = e.sum();
-        }
-    }
+    let before = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
+    let after = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
+    let waves = [wave::<FMA>(comb, old, 1.0), wave::<FMA>(comb, new, -1.0)];
+    let gains = [&before.gain, &after.gain];
+    add_waves::<FMA, 2>(comb, before.first, before.count, gains, [&waves[0], &waves[1]], 0);
 }
 
 dispatch! {
@@ -543,40 +593,64 @@ dispatch! {
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-pub(crate) fn project_body<const FMA: bool>(
-    comb: &Comb,
-    nu: f64,
-    first: usize,
-    out: &mut [Complex<f64>],
-) {
-    project_with::<FMA>(comb, &phasors_body::<FMA>(comb, nu), first, out);
+fn project_body<const FMA: bool>(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) {
+    let phasors = phasors_body::<FMA>(comb, nu);
+    let mut first = first;
+    for out in out.chunks_mut(4) {
+        let (re, im) = project_four::<FMA>(comb, &phasors, first);
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = Complex::new(re.0[k], im.0[k]);
+        }
+        first = wrapped(first + 4, comb.bins());
+    }
 }
 
-/// The same with phasors that are known already.
+/// The same with phasors that are known already, for the first `count` bins, a multiple of 4, and
+/// in two parts.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn project_with<const FMA: bool>(
+pub(crate) fn project_with<const FMA: bool, const MOST: usize>(
     comb: &Comb,
     phasors: &[Line; MAX_LINES],
     first: usize,
-    out: &mut [Complex<f64>],
+    count: usize,
+    out: (&mut [f64; MOST], &mut [f64; MOST]),
 ) {
-    let phasors = &phasors[..comb.offsets.len()];
+    let mut first = first;
+    for at in (0..count).step_by(4) {
+        let (re, im) = project_four::<FMA>(comb, phasors, first);
+        out.0[at..at + 4].copy_from_slice(&re.0);
+        out.1[at..at + 4].copy_from_slice(&im.0);
+        first = wrapped(first + 4, comb.bins());
+    }
+}
+
+/// A bin that may lie behind the last.
+#[inline(always)] // arithmetic of addresses
+fn wrapped(b: usize, bins: usize) -> usize {
+    if b >= bins { b - bins } else { b }
+}
+
+/// Four bins.
+#[inline(always)] // must inherit the instruction set of its caller
+fn project_four<const FMA: bool>(
+    comb: &Comb,
+    phasors: &[Line; MAX_LINES],
+    first: usize,
+) -> (F4<FMA>, F4<FMA>) {
     let bins = comb.bins();
-    let scale = 1.0 / (4 * phasors.len()) as f64;
-    let mut b = first;
-    for o in out {
-        let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-        for (j, p) in phasors.iter().enumerate() {
-            let u = &comb.residual[j * bins + b];
-            re = F4(p.re).mul_add(F4(u.re), re);
-            im = F4(p.re).mul_add(F4(u.im), im);
-            re = F4(p.im).mul_add(F4(u.im), re);
-            im = F4(p.im).negate_mul_add(F4(u.re), im);
-        }
-        *o = Complex::new(scale * re.sum(), scale * im.sum());
-        b += 1;
-        if b == bins {
-            b = 0;
+    let places =
+        [first, wrapped(first + 1, bins), wrapped(first + 2, bins), wrapped(first + 3, bins)];
+    let [mut re, mut im] = [[F4::<FMA>::ZERO; 4]; 2];
+    let lines = comb.residual.chunks_exact(bins).zip(phasors).take(comb.offsets.len());
+    for (part, p) in lines {
+        let (c, s) = (F4(p.re), F4(p.im));
+        for k in 0..4 {
+            let u = &part[places[k]];
+            let (x, y) = (F4(u.re), F4(u.im));
+            re[k] = s.mul_add(y, c.mul_add(x, re[k]));
+            im[k] = s.negate_mul_add(x, c.mul_add(y, im[k]));
         }
     }
+    let scale = F4::splat(1.0 / comb.lanes() as f64);
+    (F4::sums(re) * scale, F4::sums(im) * scale)
 }

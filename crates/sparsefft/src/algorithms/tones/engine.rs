@@ -1,7 +1,7 @@
 //! One attempt with a number of bins: the order of the steps, and what the noise floor asks for.
 
 use super::certify::{ordered, verify};
-use super::comb::{Comb, Geometry, Tone};
+use super::comb::{Comb, Geometry, Tone, above, largest};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
 use super::refine::{Bend, Floor, Second};
@@ -26,6 +26,10 @@ const MEDIAN: (f64, f64) = (0.5, 0.0);
 const SCATTER: f64 = 0.6;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.3;
+/// Share of active bins above which the lobes that fill them cannot be counted.
+const COUNTABLE: f64 = 0.85;
+/// Bins of all lobes over those of the comb that is chosen for them: at most this.
+const OCCUPIED: f64 = 0.4;
 /// Share of the power that must be left for its order to matter: less is not looked at.
 const ORDER_COUNTS: f64 = 0.02;
 /// Strides that are tried beside the first.
@@ -34,7 +38,7 @@ const STRIDES: u64 = 5;
 const NOISY: f64 = 30.0;
 /// Where the noise power is not this many times that of leakage, a tighter window is taken:
 /// whitening amplifies leakage a hundredfold.
-const TIGHT: f64 = 10000.0;
+const TIGHT: f64 = 800.0;
 /// The tightest shape for locating in as many bins as can be had.
 const NARROW: f64 = BETAS[2];
 /// The shape for signals without noise.
@@ -108,13 +112,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         let beta = if exact { TIGHTEST } else { BETAS[0] };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
-        let mut wanted = self.crowded(&first, CROWDED);
+        let s2 = self.quantile(&first, CROWD);
+        let mut wanted = self.crowded(&first, s2, CROWDED);
         if wanted.is_none() {
             // The first line tells the window, so that the others need not be windowed twice.
             let beta = first.window.beta;
-            self.tighten(&mut first);
+            let (_, s2) = self.tighten(&mut first, s2);
             if first.window.beta != beta {
-                wanted = self.crowded(&first, CROWDED);
+                wanted = self.crowded(&first, s2, CROWDED);
             }
         }
         if let Some(wanted) = wanted {
@@ -136,15 +141,15 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// How many bins are needed if more than this share of them is occupied: tones fill a main lobe
     /// each.
-    pub(super) fn crowded(&mut self, comb: &Comb, most: f64) -> Option<usize> {
-        let s2 = self.quantile(comb, CROWD);
-        if s2 == 0.0 || self.bins >= self.most {
+    pub(super) fn crowded(&mut self, comb: &Comb, s2: f64, most: f64) -> Option<usize> {
+        let bins = comb.bins();
+        if s2 == 0.0 || bins >= self.most {
             return None;
         }
         let floor = self.floor(comb, s2);
         let limits = Limits::new(floor, comb.lanes(), self.z);
-        let active = comb.energy.iter().filter(|&&e| e > limits.detect).count();
-        let share = active as f64 / self.bins as f64;
+        let active = above(&comb.energy, limits.detect);
+        let share = active as f64 / bins as f64;
         if share > 0.1 && share <= most {
             // Tones stand out, so that they do not fill all bins.
             return None;
@@ -155,13 +160,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         if share <= most && !full {
             return None;
         }
-        let lobes = active as f64 / (2.0 * comb.window.null);
-        let wanted = if share > 0.75 || full {
-            4 * self.bins
+        let wanted = if share > COUNTABLE || full {
+            4 * bins
         } else {
-            (5.0 * comb.window.null * lobes) as usize
+            // Lobes at random places overlap: they leave the share e^(-lobes·width/bins) free.
+            let occupied = -(1.0 - share).ln() * bins as f64;
+            (occupied / OCCUPIED) as usize
         };
-        Some(wanted.next_power_of_two().max(2 * self.bins))
+        Some(wanted.next_power_of_two().max(2 * bins))
     }
 
     /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
@@ -179,7 +185,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn floor(&self, comb: &Comb, s2: f64) -> Floor {
         let strongest = match self.tones.iter().map(|t| t.amplitude.norm_sqr()).reduce(f64::max) {
             Some(a) => a,
-            None => comb.energy.iter().copied().fold(0.0, f64::max) / comb.lanes() as f64,
+            None => largest(&comb.energy) / comb.lanes() as f64,
         };
         let leak2 = comb.window.leak.powi(2) * strongest;
         // Rounding of the transform, and of phases νt up to n/2 turns, in the signal as in the model.
@@ -189,10 +195,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         Floor { s2, leak2, white: s2 > NOISY * leak2 }
     }
 
-    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise.
-    pub(super) fn tighten(&mut self, comb: &mut Comb) -> Floor {
+    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise,
+    /// whose power is s2. Returns the floor and the power of the noise under that window.
+    fn tighten(&mut self, comb: &mut Comb, mut s2: f64) -> (Floor, f64) {
         loop {
-            let s2 = self.quantile(comb, CROWD);
             let floor = self.floor(comb, s2);
             // Where more bins cannot be had, narrow lobes come first; once the tones are peeled the
             // window may still become tighter.
@@ -200,8 +206,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             match tighter(&floor, &comb.window, s2) {
                 Some(beta) if beta.min(most) > comb.window.beta => {
                     comb.rewindow(self.run, beta.min(most));
+                    s2 = self.quantile(comb, CROWD);
                 }
-                _ => return floor,
+                _ => return (floor, s2),
             }
         }
     }
@@ -223,8 +230,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Everything after the first comb has been measured.
     pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let n = self.run.plan.problem.n;
-        let floor = self.tighten(first);
-        if let Some(wanted) = self.crowded(first, 1.4 * CROWDED)
+        let s2 = self.quantile(first, CROWD);
+        let (floor, s2) = self.tighten(first, s2);
+        if let Some(wanted) = self.crowded(first, s2, 1.4 * CROWDED)
             && self.bins < self.most
         {
             // All lines see weaker tones than the first.
@@ -261,7 +269,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             if other.bins() != self.bins && (open == 0 || hidden) {
                 // A finer comb sees what this one cannot.
                 let least = other.bins().max(4 * self.bins);
-                let wanted = if hidden { self.crowded(&other, CROWDED) } else { None };
+                let s2 = self.quantile(&other, CROWD);
+                let wanted = if hidden { self.crowded(&other, s2, CROWDED) } else { None };
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
                 return Ok(Outcome::Grow(wanted.unwrap_or(least), Some(Box::new(found))));

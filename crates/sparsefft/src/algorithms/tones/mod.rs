@@ -4,7 +4,7 @@
 //!    offsets of a ladder. Its first line tells whether B is large enough; its bins tell the noise
 //!    and, with it, how tight the [`window`] must be.
 //! 2. [`locate`] the peaks, strongest first; peel each at once.
-//! 3. [`refine`] all by Gauss-Newton steps on the bins, jointly where they share bins.
+//! 3. [`refine`] all by Gauss-Newton steps on the bins, [`joint`]ly where they share most of them.
 //! 4. What one stride cannot untangle, combs of other strides do.
 //! 5. [`certify`] with a comb that took no part. What remains is tested for [`drift`], then named
 //!    as clusters and bands ([`extras`]); if it cannot be named, more bins are tried.
@@ -18,6 +18,7 @@ mod comb;
 mod drift;
 mod engine;
 mod extras;
+mod joint;
 mod linear;
 mod locate;
 mod naming;
