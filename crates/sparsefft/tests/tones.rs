@@ -375,15 +375,19 @@ fn phase_noise_is_not_certified_as_tones() {
     let mut free = Free::random(n, 3, Some(30.0), 4000.0, 8);
     free.wander = 0.3;
     let found = find(&free);
-    // Carriers whose phase wanders are no tones. Where the answer is certified, they are bands.
-    if found.certificate().is_certified() {
-        assert!(found.tones().is_empty(), "{:?}", found.tones());
-        assert_eq!(found.bands().len(), 3, "{:?}", found.bands());
-        for t in &free.tones {
-            let here = |b: &Band| (b.low..b.high).contains(&t.nu);
-            assert!(found.bands().iter().any(here), "{t:?} {:?}", found.bands());
-        }
+    // Carriers whose phase wanders are no tones, certified or not: each is a band, and the
+    // certificate says that it speaks of what lies outside.
+    assert!(found.tones().is_empty(), "{:?}", found.tones());
+    assert!(found.clusters().is_empty(), "{:?}", found.clusters());
+    assert_eq!(found.bands().len(), 3, "{:?}", found.bands());
+    for t in &free.tones {
+        let here = |b: &&Band| (b.low..b.high).contains(&t.nu);
+        let band = found.bands().iter().find(here).expect("every carrier lies in a band");
+        assert!(band.width() * (n as f64) < 100.0, "{band:?}");
+        assert!((0.2..5.0).contains(&(band.power / t.a.norm_sqr())), "{t:?} {band:?}");
     }
+    let reason = found.certificate().reason.clone().unwrap_or_default();
+    assert!(reason.contains("band"), "{reason}");
 }
 
 /// A sweep from one frequency to another over the record.

@@ -217,11 +217,10 @@ impl Comb {
         }
         run.clock.lap(Stage::Permute);
         self.transform(run, from);
+        known.iter().for_each(|t| peel(self, t, from, -1.0));
         if from == 0 {
             self.sum_energies();
-            known.iter().for_each(|t| self.remove(t));
         } else {
-            known.iter().for_each(|t| peel(self, t, from, -1.0));
             add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
         }
         // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
@@ -301,7 +300,7 @@ impl Comb {
             super::drift::peel(self, tone, 0, sign);
             self.sum_energies();
         } else {
-            add_tone(self, tone, 0, sign);
+            add_tone(self, tone, sign);
         }
     }
 
@@ -324,7 +323,9 @@ impl Comb {
 
     /// e^{2πiν(t_c + D + τ - T)} of all lanes.
     pub(crate) fn phasors(&self, nu: f64) -> [Line; MAX_LINES] {
-        phasors_of(self, nu)
+        let mut out = [Line::ZERO; MAX_LINES];
+        phasors_of(self, nu, &mut out);
+        out
     }
 
     /// Mean of t - T over the lanes.
@@ -462,12 +463,11 @@ fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
 
 dispatch! {
     /// The phasors of all lanes.
-    fn phasors_of(comb: &Comb, nu: f64) -> [Line; MAX_LINES] = phasors_body
+    fn phasors_of(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) = phasors_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_LINES] {
-    let mut out = [Line::ZERO; MAX_LINES];
+pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) {
     let shift = comb.geometry.shift();
     let count = comb.offsets.len();
     // The step from lane to lane and the first lane of each line, four phases at a time.
@@ -493,62 +493,21 @@ pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_
         line.re = lanes_im.negate_mul_add(s, lanes_re * c).0;
         line.im = lanes_re.mul_add(s, lanes_im * c).0;
     }
-    out
 }
 
-/// A tone in every line: sign·amplitude·phasor.
+/// Amplitude times phasors.
 #[inline(always)] // must inherit the instruction set of its caller
-fn wave<const FMA: bool>(comb: &Comb, tone: &Tone, sign: f64) -> [Line; MAX_LINES] {
-    let mut out = phasors_body::<FMA>(comb, tone.nu);
-    let amplitude = tone.amplitude * sign;
+fn scaled<const FMA: bool>(phasor: &Line, amplitude: Complex<f64>) -> (F4<FMA>, F4<FMA>) {
     let (c, s) = (F4::<FMA>::splat(amplitude.re), F4::<FMA>::splat(amplitude.im));
-    for line in &mut out[..comb.offsets.len()] {
-        let (re, im) = (F4(line.re), F4(line.im));
-        line.re = im.negate_mul_add(s, re * c).0;
-        line.im = re.mul_add(s, im * c).0;
-    }
-    out
+    let (re, im) = (F4(phasor.re), F4(phasor.im));
+    (im.negate_mul_add(s, re * c), re.mul_add(s, im * c))
 }
 
-/// Adds the products of gains and waves to the bins from `first` on, in the lines from offset number
-/// `from` on. Where that is 0, the energies of the bins are renewed.
-#[inline(always)] // must inherit the instruction set of its caller
-fn add_waves<const FMA: bool, const WAVES: usize>(
-    comb: &mut Comb,
-    first: usize,
-    count: usize,
-    gains: [&[f64; MAX_FOOT]; WAVES],
-    waves: [&[Line; MAX_LINES]; WAVES],
-    from: usize,
-) {
-    let (bins, lines) = (comb.bins(), comb.offsets.len());
-    let mut first = first;
-    for at in (0..count).step_by(4) {
-        let places =
-            [first, wrapped(first + 1, bins), wrapped(first + 2, bins), wrapped(first + 3, bins)];
-        let mut energy = [F4::<FMA>::ZERO; 4];
-        let parts = comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate();
-        for (j, part) in parts.skip(from) {
-            for k in 0..4 {
-                let to = &mut part[places[k]];
-                let (mut re, mut im) = (F4::<FMA>(to.re), F4::<FMA>(to.im));
-                for w in 0..WAVES {
-                    let gain = F4::splat(gains[w][at + k]);
-                    re = gain.mul_add(F4(waves[w][j].re), re);
-                    im = gain.mul_add(F4(waves[w][j].im), im);
-                }
-                (to.re, to.im) = (re.0, im.0);
-                energy[k] = re.mul_add(re, im.mul_add(im, energy[k]));
-            }
-        }
-        if from == 0 {
-            let sums = F4::sums(energy);
-            for k in 0..4 {
-                comb.energy[places[k]] = sums.0[k];
-            }
-        }
-        first = wrapped(first + 4, bins);
-    }
+/// The two parts of a footprint that may wrap at the last bin.
+#[inline(always)] // arithmetic of addresses
+fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] {
+    let head = count.min(bins - first);
+    [(first, 0, head), (0, head, count - head)]
 }
 
 /// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
@@ -556,21 +515,65 @@ fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     if tone.drift != 0.0 {
         super::drift::peel(comb, tone, from, sign);
     } else {
-        add_tone(comb, tone, from, sign);
+        peel_lines(comb, tone, from, sign);
     }
 }
 
 dispatch! {
-    /// Adds sign times a tone to the lines from offset number `from` on; where that is 0, the
-    /// energies of its bins are renewed.
-    fn add_tone(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = add_tone_body
+    /// [`peel`] for tones that do not drift.
+    fn peel_lines(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
+fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let wave = wave::<FMA>(comb, tone, sign);
-    add_waves::<FMA, 1>(comb, foot.first, foot.count, [&foot.gain], [&wave], from);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual).skip(from) {
+        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = &foot.gain[at..at + count];
+            for (to, &gain) in part[bin..bin + count].iter_mut().zip(gains) {
+                let gain = F4::splat(gain);
+                to.re = gain.mul_add(re, F4(to.re)).0;
+                to.im = gain.mul_add(im, F4(to.im)).0;
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// Adds sign times a tone to all lines and renews the energies of its bins.
+    fn add_tone(comb: &mut Comb, tone: &Tone, sign: f64) = add_tone_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
+    let bins = comb.bins();
+    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for (phasor, part) in phasors.iter().zip(residual) {
+        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = foot.gain[at..at + count].iter().zip(&mut energy[at..at + count]);
+            for (to, (&gain, energy)) in part[bin..bin + count].iter_mut().zip(gains) {
+                let gain = F4::splat(gain);
+                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
+                *energy = r.mul_add(r, i.mul_add(i, *energy));
+                (to.re, to.im) = (r.0, i.0);
+            }
+        }
+    }
+    for (bin, at, count) in parts(foot.first, foot.count, bins) {
+        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
+            *to = e.sum();
+        }
+    }
 }
 
 dispatch! {
@@ -580,11 +583,35 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
-    let before = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
-    let after = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
-    let waves = [wave::<FMA>(comb, old, 1.0), wave::<FMA>(comb, new, -1.0)];
-    let gains = [&before.gain, &after.gain];
-    add_waves::<FMA, 2>(comb, before.first, before.count, gains, [&waves[0], &waves[1]], 0);
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
+    let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
+    let [mut before, mut after] = [[Line::ZERO; MAX_LINES]; 2];
+    phasors_body::<FMA>(comb, old.nu, &mut before);
+    phasors_body::<FMA>(comb, new.nu, &mut after);
+    let bins = comb.bins();
+    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
+    let phasors = before.iter().zip(&after);
+    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
+    for ((before, after), part) in phasors.zip(residual) {
+        let (re, im) = scaled::<FMA>(before, old.amplitude);
+        let (less_re, less_im) = scaled::<FMA>(after, new.amplitude);
+        for (bin, at, count) in parts(foot.first, foot.count, bins) {
+            let gains = foot.gain[at..at + count].iter().zip(&next.gain[at..at + count]);
+            let gains = gains.zip(&mut energy[at..at + count]);
+            for (to, ((&gain, &loss), energy)) in part[bin..bin + count].iter_mut().zip(gains) {
+                let (gain, loss) = (F4::splat(gain), F4::splat(loss));
+                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
+                let (r, i) = (loss.negate_mul_add(less_re, r), loss.negate_mul_add(less_im, i));
+                *energy = r.mul_add(r, i.mul_add(i, *energy));
+                (to.re, to.im) = (r.0, i.0);
+            }
+        }
+    }
+    for (bin, at, count) in parts(foot.first, foot.count, bins) {
+        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
+            *to = e.sum();
+        }
+    }
 }
 
 dispatch! {
@@ -594,7 +621,8 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn project_body<const FMA: bool>(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) {
-    let phasors = phasors_body::<FMA>(comb, nu);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, nu, &mut phasors);
     let mut first = first;
     for out in out.chunks_mut(4) {
         let (re, im) = project_four::<FMA>(comb, &phasors, first);

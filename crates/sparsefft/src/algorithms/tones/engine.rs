@@ -25,11 +25,11 @@ const MEDIAN: (f64, f64) = (0.5, 0.0);
 /// occupied) below which all bins hold tones.
 const SCATTER: f64 = 0.6;
 /// Share of active bins above which a comb is too small.
-const CROWDED: f64 = 0.3;
+const CROWDED: f64 = 0.4;
 /// Share of active bins above which the lobes that fill them cannot be counted.
 const COUNTABLE: f64 = 0.85;
 /// Bins of all lobes over those of the comb that is chosen for them: at most this.
-const OCCUPIED: f64 = 0.4;
+const OCCUPIED: f64 = 0.5;
 /// Share of the power that must be left for its order to matter: less is not looked at.
 const ORDER_COUNTS: f64 = 0.02;
 /// Strides that are tried beside the first.
@@ -38,7 +38,7 @@ const STRIDES: u64 = 5;
 const NOISY: f64 = 30.0;
 /// Where the noise power is not this many times that of leakage, a tighter window is taken:
 /// whitening amplifies leakage a hundredfold.
-const TIGHT: f64 = 800.0;
+const TIGHT: f64 = 1500.0;
 /// The tightest shape for locating in as many bins as can be had.
 const NARROW: f64 = BETAS[2];
 /// The shape for signals without noise.
@@ -47,15 +47,26 @@ const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
 /// How an attempt with a number of bins ended.
 pub(super) enum Outcome {
     Done(Box<Found>),
-    /// More bins are wanted; at least this many. What was found so far, for the case that no more
-    /// can be had.
-    Grow(usize, Option<Box<Found>>),
+    /// More bins are wanted.
+    Grow(Next, Option<Box<Found>>),
+}
+
+/// What the next attempt should begin with. An answer so far comes with it, for the case that no
+/// more bins can be had.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Next {
+    /// Bins, at least.
+    pub(super) bins: usize,
+    /// Shape of the window that the noise will ask for.
+    pub(super) beta: f64,
 }
 
 /// One attempt with a number of bins.
 pub(super) struct Engine<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) bins: usize,
+    /// Shape of the window to begin with.
+    beta: f64,
     /// Most bins that could be had.
     pub(super) most: usize,
     /// Standard deviations at which noise counts as a tone.
@@ -80,12 +91,14 @@ pub(super) struct Engine<'r, 'a> {
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, bins: usize, most: usize, retried: bool) -> Self {
+    pub(super) fn new(run: &'r mut Run<'a>, next: Next, most: usize, retried: bool) -> Self {
+        let Next { bins, beta } = next;
         let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
             run,
             bins,
+            beta,
             most,
             z,
             tones: Vec::new(),
@@ -109,7 +122,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Done(Box::new(too_short(n))));
         };
         let exact = problem.noise == Noise::Exact && self.bins < self.most;
-        let beta = if exact { TIGHTEST } else { BETAS[0] };
+        // Where more bins cannot be had, narrow lobes come first.
+        let most = if self.bins < self.most { TIGHTEST } else { NARROW };
+        let beta = if exact { TIGHTEST } else { self.beta.clamp(BETAS[0], most) };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
         let s2 = self.quantile(&first, CROWD);
@@ -139,9 +154,15 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.workspace.lists[0] = self.list;
     }
 
-    /// How many bins are needed if more than this share of them is occupied: tones fill a main lobe
-    /// each.
-    pub(super) fn crowded(&mut self, comb: &Comb, s2: f64, most: f64) -> Option<usize> {
+    /// This many bins, and the window that they will need where a comb has noise of power s2.
+    fn next(&self, comb: &Comb, s2: f64, bins: usize) -> Next {
+        let floor = self.floor(comb, s2);
+        let s2 = s2 * comb.bins() as f64 / bins as f64;
+        Next { bins, beta: tighter(&floor, &comb.window, s2).unwrap_or(comb.window.beta) }
+    }
+
+    /// What is needed if more than this share of the bins is occupied: tones fill a main lobe each.
+    pub(super) fn crowded(&mut self, comb: &Comb, s2: f64, most: f64) -> Option<Next> {
         let bins = comb.bins();
         if s2 == 0.0 || bins >= self.most {
             return None;
@@ -167,7 +188,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             let occupied = -(1.0 - share).ln() * bins as f64;
             (occupied / OCCUPIED) as usize
         };
-        Some(wanted.next_power_of_two().max(2 * bins))
+        Some(self.next(comb, s2, wanted.next_power_of_two().max(2 * bins)))
     }
 
     /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
@@ -273,7 +294,8 @@ impl<'r, 'a> Engine<'r, 'a> {
                 let wanted = if hidden { self.crowded(&other, s2, CROWDED) } else { None };
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
-                return Ok(Outcome::Grow(wanted.unwrap_or(least), Some(Box::new(found))));
+                let next = wanted.unwrap_or(Next { bins: least, beta: first.window.beta });
+                return Ok(Outcome::Grow(next, Some(Box::new(found))));
             }
             if stalled > 0 {
                 self.forget_suspects(first, &mut other, &limits);
@@ -317,7 +339,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Done(Box::new(found)));
         }
         let wanted = if verified { 2 * self.bins } else { 4 * self.bins };
-        Ok(Outcome::Grow(wanted, Some(Box::new(found))))
+        let next = self.next(first, limits.floor.s2, wanted);
+        Ok(Outcome::Grow(next, Some(Box::new(found))))
     }
 }
 

@@ -59,6 +59,7 @@ impl<const ENTRIES: usize> Normal<ENTRIES> {
 
     /// Factors the matrix and puts the solution in place of the right side. `false` where the
     /// matrix is singular.
+    #[inline(always)] // must inherit the size and the instruction set of its caller
     fn solve(&mut self) -> bool {
         let size = self.unknowns;
         if !linear::factor(self.gram(), size) {
@@ -122,7 +123,7 @@ impl<const MOST: usize> Shared<MOST> {
             out.places[i] = place;
             let whole = position as usize as f64;
             out.first[i] = place - (position - whole) + 1.0 - half as f64;
-            phasors[i] = phasors_body::<FMA>(comb, tone.nu);
+            phasors_body::<FMA>(comb, tone.nu, &mut phasors[i]);
             let first = (whole as usize + 1 + comb.bins() - half) % comb.bins();
             let to = (&mut out.re[i], &mut out.im[i]);
             project_with::<FMA, MAX_FIT>(comb, &phasors[i], first, count, to);
@@ -143,9 +144,7 @@ impl<const MOST: usize> Shared<MOST> {
     #[inline(always)] // must inherit the instruction set of its caller
     fn response<const FMA: bool>(&self, comb: &Comb, i: usize, j: usize) -> [[f64; MAX_FIT]; 2] {
         let [mut g, mut d] = [[0.0; MAX_FIT]; 2];
-        let count = 2 * self.half;
-        let p = self.places[j] - self.first[i];
-        comb.window.span::<FMA>(p, &mut g[..count], &mut d[..count]);
+        comb.window.span::<FMA, MAX_FIT>(self.places[j] - self.first[i], &mut g, &mut d);
         [g, d]
     }
 
@@ -273,7 +272,7 @@ pub(crate) fn joint_variances(
     tones: &[Tone],
     floor: &Floor,
 ) -> Option<[(f64, f64); MAX_GROUP]> {
-    if tones.len() <= 2 {
+    if tones.len() == 2 {
         let mut normal = Normal::EMPTY;
         let made = equations_of_two(comb, tones, floor, &mut normal);
         return if made { variances(comb, tones, normal) } else { None };
@@ -333,7 +332,9 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     tones: &mut [Tone],
     floor: &Floor,
 ) -> Option<f64> {
-    let size = tones.len();
+    // Known to the compiler for pairs.
+    let size = if MOST == 2 { 2 } else { tones.len() };
+    let tones = &mut tones[..size];
     let mut shared = Shared::<MOST>::new::<FMA>(comb, tones, floor.half());
     let start = shared.places;
     shared.restore::<FMA>(comb, size);
@@ -391,7 +392,7 @@ pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, roun
     for _ in 0..rounds {
         let next = &mut next[..size];
         let way = match size {
-            0..=2 => step_two(comb, next, floor),
+            2 => step_two(comb, next, floor),
             _ => step_many(comb, next, floor),
         };
         let Some(way) = way else {

@@ -4,6 +4,7 @@
 
 /// Factors a matrix (row by row) in place: the lower triangle becomes L with ones on its diagonal,
 /// the upper one U. `false` if a pivot is not positive.
+#[inline(always)] // must inherit the size and the instruction set of its caller
 pub(crate) fn factor(a: &mut [f64], size: usize) -> bool {
     for m in 0..size {
         let (above, below) = a.split_at_mut((m + 1) * size);
@@ -26,6 +27,7 @@ pub(crate) fn factor(a: &mut [f64], size: usize) -> bool {
 }
 
 /// Solves with the factors; `b` becomes the solution.
+#[inline(always)] // must inherit the size and the instruction set of its caller
 pub(crate) fn solve(factors: &[f64], size: usize, b: &mut [f64]) {
     for i in 0..size {
         for m in 0..i {

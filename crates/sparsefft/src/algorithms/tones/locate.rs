@@ -392,7 +392,7 @@ fn two_profiles_body<const FMA: bool>(
     for _ in 0..10 {
         let [mut g, mut d] = [[[0.0; PROFILE]; 2]; 2];
         for i in 0..2 {
-            comb.window.span::<FMA>(p[i], &mut g[i], &mut d[i]);
+            comb.window.span::<FMA, PROFILE>(p[i], &mut g[i], &mut d[i]);
         }
         let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
         let det = g00 * g11 - g01 * g01;

@@ -34,7 +34,7 @@ use crate::certificate::{Certificate, Verdict};
 use crate::problem::Noise;
 use crate::tones::{Accuracy, Band, Cluster, Tone as PublicTone};
 use comb::Geometry;
-use engine::{Engine, Outcome};
+use engine::{Engine, Next, Outcome};
 
 /// Fewest bins of a comb.
 const FEWEST: usize = 64;
@@ -59,12 +59,13 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
     let n = problem.n;
     let most = largest_bins(n);
     let Some(most) = most else { return Ok(too_short(n)) };
-    let mut bins = first_bins(problem).min(most);
+    let mut next = Next { bins: first_bins(problem).min(most), beta: 0.0 };
     let mut attempts = 1;
     let mut best: Option<Box<Found>> = None;
     loop {
         let retried = best.as_ref().is_some_and(|found| !found.clusters.is_empty());
-        match Engine::new(run, bins, most, retried).attempt()? {
+        let bins = next.bins;
+        match Engine::new(run, next, most, retried).attempt()? {
             Outcome::Done(mut found) => {
                 found.certificate.attempts = attempts;
                 return Ok(*found);
@@ -82,7 +83,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
                     found.certificate.attempts = attempts;
                     return Ok(found);
                 }
-                bins = wanted.max(2 * bins).min(most);
+                next = Next { bins: wanted.bins.max(2 * bins).min(most), ..wanted };
             }
         }
     }

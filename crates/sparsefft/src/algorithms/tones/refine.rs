@@ -15,6 +15,8 @@ use super::window::{MAX_FIT, MAX_FOOT};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::samples::Line;
+use crate::stages::locate::MAX_LINES;
 
 /// Bins on each side of a fit in noise.
 pub(crate) const HALF_WHITE: usize = 6;
@@ -64,7 +66,8 @@ fn gather<const FMA: bool>(
 ) -> ([f64; MAX_FIT], [f64; MAX_FIT], f64) {
     let position = comb.geometry.position(tone.nu);
     let foot = comb.window.foot::<FMA>(position, half);
-    let phasors = phasors_body::<FMA>(comb, tone.nu);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
     let (mut re, mut im) = ([0.0; MAX_FIT], [0.0; MAX_FIT]);
     project_with::<FMA, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
     if peeled {

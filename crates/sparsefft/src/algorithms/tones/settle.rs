@@ -13,6 +13,8 @@ const ROUNDS: usize = 6;
 const PASSES: usize = 5;
 /// Square of a move, in units of the noise power, below which neighbours need not be told.
 const MOVED: f64 = 0.2;
+/// The same below which a tone need not move: a hundredth of its error.
+const STILL: f64 = 1e-5;
 
 impl Engine<'_, '_> {
     /// Locates and refines on the first comb until nothing more comes.
@@ -53,12 +55,10 @@ impl Engine<'_, '_> {
         self.dirty.resize(from, false);
         self.dirty.resize(self.tones.len(), true);
         let reach = 2.0 * comb.window.half as f64;
-        for i in from..self.tones.len() {
-            let p = comb.geometry.position(self.tones[i].nu);
-            for j in 0..from {
-                let q = comb.geometry.position(self.tones[j].nu);
-                self.dirty[j] |= comb.geometry.distance(p, q) < reach;
-            }
+        let places: Vec<f64> = self.tones.iter().map(|t| comb.geometry.position(t.nu)).collect();
+        let (known, new) = places.split_at(from);
+        for (dirty, &q) in self.dirty.iter_mut().zip(known) {
+            *dirty |= new.iter().any(|&p| comb.geometry.distance(p, q) < reach);
         }
     }
 
@@ -81,17 +81,18 @@ impl Engine<'_, '_> {
                     continue;
                 }
                 if let [old] = *members {
-                    members[0] = fit_one(comb, &old, true, floor.half(), floor.white).tone;
-                    comb.replace(&old, &members[0]);
+                    let new = fit_one(comb, &old, true, floor.half(), floor.white).tone;
+                    // What changes nothing need not be peeled anew.
+                    if change(comb, &old, &new) > STILL * floor.s2 / comb.lanes() as f64 {
+                        comb.replace(&old, &new);
+                        members[0] = new;
+                    }
                 } else {
                     fit_group(comb, members, floor, 8);
                 }
                 for (at, (&i, &new)) in (from..).zip(group.iter().zip(&*members)) {
                     let old = self.tones[i];
-                    let way = (new.nu - old.nu) * comb.geometry.scale();
-                    let change = way * way * new.amplitude.norm_sqr()
-                        + (new.amplitude - old.amplitude).norm_sqr();
-                    if change > MOVED * floor.s2 / comb.lanes() as f64 {
+                    if change(comb, &old, &new) > MOVED * floor.s2 / comb.lanes() as f64 {
                         moved.push(at);
                     }
                     self.tones[i] = new;
@@ -179,4 +180,10 @@ impl Engine<'_, '_> {
         let seen = self.skip.iter().zip(&comb.energy);
         seen.filter(|&(skip, &e)| !skip && e > limits.detect).count() as u64
     }
+}
+
+/// Square of the way from one tone to a near one, as its bins see it.
+fn change(comb: &Comb, old: &Tone, new: &Tone) -> f64 {
+    let way = (new.nu - old.nu) * comb.geometry.scale();
+    way * way * new.amplitude.norm_sqr() + (new.amplitude - old.amplitude).norm_sqr()
 }

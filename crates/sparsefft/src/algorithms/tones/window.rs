@@ -320,7 +320,8 @@ impl Window {
                 let mut values = [[0.0; MAX_FOOT]; TERMS];
                 for (values, u) in values.iter_mut().zip(nodes) {
                     let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64;
-                    for at in (0..MAX_FOOT).step_by(4) {
+                    // Beyond the bins that are peeled a tone is not modelled.
+                    for at in (REACH - half..REACH + half).step_by(4) {
                         let x = f + (REACH - 1) as f64 - at as f64;
                         let (g, _) = window.response::<false>(F4::splat(x) - F4::COUNT);
                         values[at..at + 4].copy_from_slice(&g.0);
@@ -405,20 +406,39 @@ impl Window {
     }
 
     /// Ĝ and its derivative at P - b for b = 0, 1, …, P being any place among or near them; 0 beyond
-    /// the main lobe. Both slices are as long and begin as zeros.
+    /// the bins that are peeled. The number of bins is a multiple of 4.
     #[inline(always)] // must inherit the instruction set of its caller
-    pub(crate) fn span<const FMA: bool>(&self, p: f64, gain: &mut [f64], slope: &mut [f64]) {
+    pub(crate) fn span<const FMA: bool, const BINS: usize>(
+        &self,
+        p: f64,
+        gain: &mut [f64; BINS],
+        slope: &mut [f64; BINS],
+    ) {
         let whole = p.floor();
-        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
-        self.rows::<FMA>(p - whole, self.half as i64 - 1, 2 * self.half, &mut g, &mut d);
-        // Bin b of the slices is number b - first of the footprint.
-        let first = whole as i64 + 1 - self.half as i64;
-        let from = first.clamp(0, gain.len() as i64);
-        let to = (first + 2 * self.half as i64).clamp(from, gain.len() as i64);
-        let own = (from - first) as usize..(to - first) as usize;
-        if own.start < own.end {
-            gain[from as usize..to as usize].copy_from_slice(&g[own.clone()]);
-            slope[from as usize..to as usize].copy_from_slice(&d[own]);
+        let (cell, u) = self.cell(p - whole);
+        let u = F4::<FMA>::splat(u);
+        let scale = F4::splat(2.0 * CELLS as f64);
+        // Column of the table for bin 0.
+        let start = REACH as i64 - 1 - whole as i64;
+        for at in (0..BINS).step_by(4) {
+            let column = start + at as i64;
+            let (mut value, mut d) = (F4::ZERO, F4::ZERO);
+            if (0..=MAX_FOOT as i64 - 4).contains(&column) {
+                (value, d) = horner::<FMA, MAX_FOOT>(cell, column as usize, u);
+            } else if (-3..MAX_FOOT as i64).contains(&column) {
+                // A part of the four lies in the table.
+                let inside = column.clamp(0, MAX_FOOT as i64 - 4);
+                let (v, w) = horner::<FMA, MAX_FOOT>(cell, inside as usize, u);
+                for k in 0..4 {
+                    let from = column + k - inside;
+                    if (0..4).contains(&from) {
+                        value.0[k as usize] = v.0[from as usize];
+                        d.0[k as usize] = w.0[from as usize];
+                    }
+                }
+            }
+            gain[at..at + 4].copy_from_slice(&value.0);
+            slope[at..at + 4].copy_from_slice(&(d * scale).0);
         }
     }
 
