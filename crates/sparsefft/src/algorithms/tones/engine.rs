@@ -171,10 +171,6 @@ impl<'r, 'a> Engine<'r, 'a> {
         let limits = Limits::new(floor, comb.lanes(), self.z);
         let active = above(&comb.energy, limits.detect);
         let share = active as f64 / bins as f64;
-        if share > 0.1 && share <= most {
-            // Tones stand out, so that they do not fill all bins.
-            return None;
-        }
         // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
         let median = self.quantile(comb, MEDIAN);
         let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
@@ -301,6 +297,12 @@ impl<'r, 'a> Engine<'r, 'a> {
                 self.forget_suspects(first, &mut other, &limits);
             }
             let added = self.untangle(first, &mut limits, other, which)?;
+            let occupied = 2.0 * first.window.null * self.tones.len() as f64;
+            if occupied > self.bins as f64 && self.bins < self.most {
+                // Tones that lie over each other everywhere cost much and are known badly.
+                let bins = ((occupied / OCCUPIED) as usize).next_power_of_two();
+                return Ok(Outcome::Grow(self.next(first, limits.floor.s2, bins), None));
+            }
             stalled = if added { 0 } else { stalled + 1 };
             which += 1;
         }
