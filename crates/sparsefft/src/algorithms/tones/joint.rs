@@ -16,7 +16,7 @@
 
 use super::comb::{Comb, Tone, phasors_body, project_with};
 use super::linear;
-use super::refine::{Floor, dot, moved};
+use super::refine::{Floor, HALF_WHITE, dot, moved};
 use super::window::MAX_FIT;
 use crate::Complex;
 use crate::cpu::dispatch;
@@ -33,6 +33,11 @@ pub(crate) const MOST_ENTRIES: usize = UNKNOWNS * UNKNOWNS;
 const TWO_ENTRIES: usize = 36;
 /// Tones this near are solved together in noise.
 const TOGETHER: f64 = 3.0;
+
+/// Bins on each side of a tone's equations. Without whitening many bins tell crowded tones apart.
+fn half_of(floor: &Floor) -> usize {
+    if floor.white { HALF_WHITE } else { MAX_FIT / 2 }
+}
 
 /// Equations of tones that share bins; unknowns are (Re A, Im A, P) of each tone.
 #[derive(Debug, Clone, Copy)]
@@ -260,7 +265,7 @@ fn equations_of_two_body<const FMA: bool>(
     floor: &Floor,
     out: &mut Normal<TWO_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<2>::new::<FMA>(comb, tones, floor.half());
+    let shared = Shared::<2>::new::<FMA>(comb, tones, half_of(floor));
     shared.equations::<FMA, _>(comb, tones.len(), floor.white, false, out)
 }
 
@@ -278,7 +283,7 @@ pub(crate) fn joint_variances(
         return if made { variances(comb, tones, normal) } else { None };
     }
     let mut normal = Normal::EMPTY;
-    let made = normal_equations(comb, tones, floor.white, floor.half(), &mut normal);
+    let made = normal_equations(comb, tones, floor.white, half_of(floor), &mut normal);
     if made { variances(comb, tones, normal) } else { None }
 }
 
@@ -335,7 +340,7 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     // Known to the compiler for pairs.
     let size = if MOST == 2 { 2 } else { tones.len() };
     let tones = &mut tones[..size];
-    let mut shared = Shared::<MOST>::new::<FMA>(comb, tones, floor.half());
+    let mut shared = Shared::<MOST>::new::<FMA>(comb, tones, half_of(floor));
     let start = shared.places;
     shared.restore::<FMA>(comb, size);
     // The next step would be the square of the last.
@@ -386,8 +391,8 @@ pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, roun
     let mut start = [Tone::NONE; MAX_GROUP];
     start[..size].copy_from_slice(tones);
     let mut next = start;
-    // Phasors change by a part in B of the way, so that the way shrinks by much more.
-    let enough = if floor.white { 1e-3 } else { 1e-5 };
+    // Phasors change by a part in B of the way: the next round would go that part of it.
+    let enough = if floor.white { (1.5e-5 * comb.bins() as f64).min(0.05) } else { 1e-5 };
     let mut last = f64::INFINITY;
     for _ in 0..rounds {
         let next = &mut next[..size];
@@ -409,7 +414,7 @@ pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, roun
         }
     }
     // Slow convergence near the noise is still convergence.
-    if last < 1e-2 {
+    if last < enough.max(1e-2) {
         return true;
     }
     for (tone, old) in tones.iter_mut().zip(start) {

@@ -276,6 +276,9 @@ fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
         return One::Mixed;
     }
     let Some(tone) = from_profile(comb, b, t, &y) else { return One::Mixed };
+    if too_near(comb, tones, tone.nu) {
+        return One::Near;
+    }
     let fit = fit_one(comb, &tone, false, super::refine::HALF_PLAIN, false);
     if too_near(comb, tones, fit.tone.nu) {
         return One::Near;
