@@ -6,7 +6,9 @@
 //!
 //! Every answer is compared with the truth while it is timed; a row says how many were right.
 //! *warm*: the same signal again. *fresh*: all its cache lines flushed before each transform, plan
-//! and workspace warm. Times are medians; the spread is that of the quartiles.
+//! and workspace warm. Times are medians; the spread is that of the quartiles. Everything runs on one
+//! thread, but for the part about threads. Signals lie in pages of 2 MiB; with
+//! `SPARSEFFT_SMALL_PAGES=1` in those that the system gives to everybody.
 
 mod draw;
 mod gpu;
@@ -19,11 +21,12 @@ use std::path::{Path, PathBuf};
 /// A part of the experiment: its name, what it shows, and how it is run.
 type Part = (&'static str, &'static str, fn(&Options) -> parts::Outcome);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("over-n", "run time over n, k = 50", parts::over_n),
     ("over-k", "run time over k, n = 2^22", parts::over_k),
     ("gpu-papers", "run time over n, k = 1000", parts::thousand),
     ("targets", "the targets of the design", parts::targets),
+    ("threads", "one thread and all of them", parts::threads),
     ("profile", "time per stage", parts::profile),
     ("accuracy", "error and success over noise and k", parts::accuracy),
 ];
@@ -57,10 +60,15 @@ fn main() {
         eprintln!("cannot make {}: {error}", options.out.display());
         std::process::exit(2);
     }
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let alone = alone.expect("a thread can be started");
     for (name, title, run) in PARTS {
         if chosen.is_empty() || chosen.iter().any(|c| c == name) {
             eprintln!("{name}: {title}");
-            let outcome = run(&options);
+            let outcome = match name {
+                "threads" => run(&options),
+                _ => alone.install(|| run(&options)),
+            };
             println!("\n## {title}\n\n{}", outcome.table);
             write(&options.out, &format!("{name}.json"), &outcome.json(title));
             write(&options.out, &format!("{name}.md"), &outcome.table);

@@ -20,7 +20,7 @@ impl Signal {
         let mut rng = Rng::new(1000 + seed);
         let mut places = rng.distinct(n, k);
         places.sort_unstable();
-        let mut samples = vec![Complex::ZERO; n as usize];
+        let mut samples = signal_buffer(n);
         let values: Vec<_> = places.iter().map(|_| rng.phasor()).collect();
         for (&f, &a) in places.iter().zip(&values) {
             samples[f as usize] = a;
@@ -116,6 +116,18 @@ pub fn length(n: u64) -> String {
     if n.is_power_of_two() { format!("2^{}", n.ilog2()) } else { n.to_string() }
 }
 
+/// n zeros: in pages of 2 MiB, or of 4 KiB if the environment asks for small ones.
+fn signal_buffer(n: u64) -> Vec<Complex<f64>> {
+    if small_pages() {
+        return vec![Complex::ZERO; n as usize];
+    }
+    sparsefft::buffer(n).expect("the signals of the experiment fit the memory")
+}
+
+fn small_pages() -> bool {
+    std::env::var_os("SPARSEFFT_SMALL_PAGES").is_some()
+}
+
 /// What machine and program made the numbers.
 pub fn provenance() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -132,6 +144,7 @@ pub fn provenance() -> Value {
         "cores": std::thread::available_parallelism().map_or(0, |c| c.get()),
         "load": read("/proc/loadavg").trim(),
         "huge pages": huge.trim(),
+        "pages of the signals": if small_pages() { "the system's default" } else { "2 MiB" },
         "vector": vector(),
         "build": "release, no target-cpu",
         "date": date.unwrap_or_default(),

@@ -244,6 +244,66 @@ pub fn targets(options: &Options) -> Outcome {
     Outcome { table, drawing: None, rows: raw }
 }
 
+/// One thread beside all of them: large transforms, batches, and one small transform, which must not
+/// lose.
+pub fn threads(options: &Options) -> Outcome {
+    let pools = [1, 0].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("threads can be started")
+    });
+    let count = pools[1].current_num_threads();
+    let mut table = format!(
+        "| work | one thread | {count} threads | ratio | right and certified |\n|---|---|---|---|---|\n"
+    );
+    let mut raw = Vec::new();
+    let single: [(&str, u64, u64, Algorithm); 6] = [
+        ("one transform", 1 << 22, 50, Algorithm::Auto),
+        ("one transform", 1 << 22, 4096, Algorithm::Auto),
+        ("one transform", 1 << 24, 16384, Algorithm::Auto),
+        ("one transform, vote", 1 << 22, 1000, Algorithm::Vote),
+        ("one transform, comb-vote", 1 << 22, 1000, Algorithm::CombVote),
+        ("batch of 64", 1 << 16, 50, Algorithm::Auto),
+    ];
+    for (work, n, k, algorithm) in single {
+        let signal = Signal::new(n, k, None, 1);
+        let batch: Vec<&[_]> =
+            vec![&signal.samples; if work.starts_with("batch") { 64 } else { 1 }];
+        let problem = Problem::new(n).sparsity(k).algorithm(algorithm);
+        let plan = Plan::new(problem).expect("the problem is valid");
+        let mut times = [Times::default(), Times::default()];
+        let (mut right, mut runs) = (0, 0);
+        // Turn by turn, so that both meet the same machine.
+        for round in 0..if options.quick { 11 } else { 41 } {
+            for (pool, times) in pools.iter().zip(&mut times) {
+                let answers = pool.install(|| {
+                    plan.transform_batch(&batch);
+                    let run = || plan.transform_batch(&batch);
+                    if round == 0 { run() } else { times.add(run) }
+                });
+                for s in answers.into_iter().flatten() {
+                    let found = s.peaks().iter().map(|p| p.index);
+                    right += usize::from(s.certificate().is_certified() && signal.agrees(found));
+                    runs += 1;
+                }
+            }
+        }
+        let [one, all] = &times;
+        let _ = writeln!(
+            table,
+            "| {work}, n = {}, k = {k} | {} | {} | {:.2} | {right}/{runs} |",
+            length(n),
+            one.text(),
+            all.text(),
+            one.median() / all.median(),
+        );
+        raw.push(json!({
+            "work": work, "n": n, "k": k, "threads": count,
+            "one": one.json(), "all": all.json(), "right": right, "runs": runs,
+        }));
+    }
+    Outcome { table, drawing: None, rows: raw }
+}
+
 /// Where the time goes.
 pub fn profile(options: &Options) -> Outcome {
     let rows = [(50, None), (4096, None), (50, Some(20.0)), (50, Some(0.0))];

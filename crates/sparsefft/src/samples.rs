@@ -6,6 +6,8 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+use crate::cpu::threads;
+use crate::cpu::wide::F4;
 use num_complex::Complex;
 use std::ops::Range;
 
@@ -33,6 +35,22 @@ impl Line {
         self.re[tau] = value.re;
         self.im[tau] = value.im;
     }
+}
+
+/// Reads lines in as many threads as they are worth.
+pub(crate) fn read_in_parts(
+    signal: &dyn Samples,
+    start: u64,
+    step: u64,
+    out: &mut [Line],
+) -> Result<(), Error> {
+    let work = if signal.in_memory() { 4 * out.len() as u64 } else { 0 };
+    let n = signal.len();
+    let read = |first: usize, lines: &mut [Line]| {
+        signal.read_lines(progression(start, step, first as u64, n), step, lines)
+    };
+    let piece = threads::piece(out.len(), work);
+    threads::reduce_chunks(out, piece, work, read, Result::and).unwrap_or(Ok(()))
 }
 
 /// Index of the j-th member of the progression start + j·step mod n, without overflow.
@@ -84,6 +102,12 @@ pub trait Samples: Sync {
     /// too small to matter. What rounding to such steps leaves is not taken for signal.
     fn resolution(&self) -> f64 {
         0.0
+    }
+
+    /// Whether the samples lie in memory, so that several threads may read parts of a batch at once.
+    /// Sources that fetch their samples get whole batches.
+    fn in_memory(&self) -> bool {
+        false
     }
 
     /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
@@ -171,10 +195,20 @@ pub trait Scalar: Copy + Send + Sync {
     const STEP: f64 = 0.0;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
+    /// Four numbers as a line.
+    ///
+    /// # Safety
+    /// `FMA` is true only on processors with AVX2 and FMA.
+    #[doc(hidden)]
+    #[inline(always)] // inherits the instruction set of its callers
+    unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
+        let v = [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()];
+        Line { re: [v[0].re, v[1].re, v[2].re, v[3].re], im: [v[0].im, v[1].im, v[2].im, v[3].im] }
+    }
 }
 
 macro_rules! scalars {
-    ($step:literal: $($t:ty),*) => {$(
+    ($step:literal: $($t:ty $(, $line:item)?);*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
             const STEP: f64 = $step;
@@ -190,11 +224,19 @@ macro_rules! scalars {
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
             }
+            $($line)?
         }
     )*};
 }
-scalars!(0.0: f32, f64);
-scalars!(1.0: i8, u8, i16, u16, i32, u32, i64, u64);
+scalars!(0.0: f32; f64,
+#[inline(always)] // inherits the instruction set of its callers
+unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
+    // SAFETY: a complex number is its real part, then its imaginary part.
+    let halves: &[[f64; 4]; 2] = unsafe { &*std::ptr::from_ref(four).cast() };
+    let (re, im) = F4::<FMA>(halves[0]).split(F4(halves[1]));
+    Line { re: re.0, im: im.0 }
+});
+scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 
 /// Lines that are asked for ahead of the one being read: enough for the misses of a core that
 /// waits for memory to overlap.
@@ -229,70 +271,80 @@ pub(crate) fn lines_from(
     at: impl Fn(usize) -> Complex<f64>,
     soon: impl Fn(usize),
 ) {
-    let four = |i: usize| Some([at(i), at(i + 1), at(i + 2), at(i + 3)]);
-    lines_by_four(n, start, step, out, &at, four, soon);
+    let (n, step) = (n as usize, (step % n) as usize);
+    let wrap = |i: usize| if i >= n { i - n } else { i };
+    // Places from here on lack neighbours: all, in a signal shorter than a line.
+    let end = n.saturating_sub(3);
+    let mut first = start as usize % n;
+    let mut next = first;
+    for _ in 0..AHEAD.min(out.len()) {
+        soon(next);
+        next = wrap(next + step);
+    }
+    for line in out {
+        // Beyond the last line this asks for places that nobody reads: harmless, and no branch.
+        soon(next);
+        next = wrap(next + step);
+        let four = if first < end {
+            [at(first), at(first + 1), at(first + 2), at(first + 3)]
+        } else {
+            [0, 1, 2, 3].map(|tau| at((first + tau) % n))
+        };
+        // SAFETY: no instructions are asked for.
+        *line = unsafe { Complex::line::<false>(&four) };
+        first = wrap(first + step);
+    }
 }
 
-/// [`lines_from`] a source that gives four neighbours at once, if none of them is beyond the end.
-#[inline(always)] // as above
-fn lines_by_four(
-    n: u64,
+/// Reads lines of a slice, in code that is compiled for the processor.
+fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+            slice_lines_body::<T, true>(data, start, step, out);
+        }
+        if crate::cpu::has_fma() {
+            // SAFETY: both features were just found on this processor.
+            return unsafe { wide(data, start, step, out) };
+        }
+    }
+    slice_lines_body::<T, false>(data, start, step, out);
+}
+
+#[inline(always)] // compiled once per instruction set
+fn slice_lines_body<T: Scalar, const FMA: bool>(
+    data: &[T],
     start: u64,
     step: u64,
     out: &mut [Line],
-    at: impl Fn(usize) -> Complex<f64>,
-    four: impl Fn(usize) -> Option<[Complex<f64>; 4]>,
-    soon: impl Fn(usize),
 ) {
-    let (n, step) = (n as usize, (step % n) as usize);
-    // The last place with four neighbours; none in a signal shorter than that.
-    let (whole, last) = (n >= 4, n.saturating_sub(4));
-    let mut first = start as usize % n;
-    let end = step.checked_mul(out.len().saturating_sub(1)).and_then(|way| first.checked_add(way));
-    if whole && end.is_some_and(|end| end <= last) {
-        // No line passes the end, so that nothing wraps.
-        for j in 0..AHEAD.min(out.len()) {
-            soon(first + j * step);
-        }
-        let ahead = AHEAD.saturating_mul(step);
-        for line in out.iter_mut() {
-            soon(first.saturating_add(ahead).min(last));
-            let Some([a, b, c, d]) = four(first) else { break };
-            *line = Line { re: [a.re, b.re, c.re, d.re], im: [a.im, b.im, c.im, d.im] };
-            first += step;
-        }
-        return;
-    }
+    let n = data.len();
+    let step = (step % n as u64) as usize;
+    let mut first = (start % n as u64) as usize;
     let mut next = first;
-    let mut advance = || {
-        soon(next);
-        next += step;
-        if next >= n {
-            next -= n;
-        }
-    };
     for _ in 0..AHEAD.min(out.len()) {
-        advance();
+        prefetch(data, next);
+        next += step;
+        next -= if next >= n { n } else { 0 };
     }
-    let coming = out.len().saturating_sub(AHEAD);
-    for (j, line) in out.iter_mut().enumerate() {
-        if j < coming {
-            advance();
-        }
-        if whole
-            && first <= last
-            && let Some([a, b, c, d]) = four(first)
-        {
-            *line = Line { re: [a.re, b.re, c.re, d.re], im: [a.im, b.im, c.im, d.im] };
-        } else {
-            for tau in 0..4 {
-                line.set_lane(tau, at((first + tau) % n));
+    for line in out {
+        // Beyond the last line this asks for places that nobody reads: harmless, and no branch.
+        prefetch(data, next);
+        next += step;
+        next -= if next >= n { n } else { 0 };
+        // SAFETY: the only caller with `FMA` has found the instructions.
+        *line = unsafe {
+            match data[first..].first_chunk() {
+                Some(four) => T::line::<FMA>(four),
+                None => {
+                    let at = |tau| data[(first + tau) % n];
+                    T::line::<FMA>(&[at(0), at(1), at(2), at(3)])
+                }
             }
-        }
+        };
         first += step;
-        if first >= n {
-            first -= n;
-        }
+        first -= if first >= n { n } else { 0 };
     }
 }
 
@@ -326,6 +378,9 @@ impl<T: Scalar> Samples for [T] {
     fn resolution(&self) -> f64 {
         T::STEP
     }
+    fn in_memory(&self) -> bool {
+        true
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self[i as usize].complex();
@@ -333,13 +388,7 @@ impl<T: Scalar> Samples for [T] {
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        let n = Samples::len(self);
-        let four = |i: usize| {
-            let [a, b, c, d] = *self.get(i..)?.first_chunk::<4>()?;
-            Some([a.complex(), b.complex(), c.complex(), d.complex()])
-        };
-        let soon = |i| prefetch(self, i);
-        lines_by_four(n, start, step, out, |i| self[i].complex(), four, soon);
+        slice_lines(self, start, step, out);
         Ok(())
     }
     fn read_progression(
@@ -366,6 +415,7 @@ macro_rules! forward_samples {
         fn len(&$self) -> u64 { Samples::len($inner) }
         fn is_real(&$self) -> bool { Samples::is_real($inner) }
         fn resolution(&$self) -> f64 { Samples::resolution($inner) }
+        fn in_memory(&$self) -> bool { Samples::in_memory($inner) }
         fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read($inner, indices, out)
         }
@@ -432,6 +482,9 @@ impl<T: Scalar> Samples for Strided<'_, T> {
     fn resolution(&self) -> f64 {
         T::STEP
     }
+    fn in_memory(&self) -> bool {
+        true
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self.data[i as usize * self.stride].complex();
@@ -492,6 +545,9 @@ impl<T: Scalar> Samples for Iq<'_, T> {
     }
     fn resolution(&self) -> f64 {
         T::STEP
+    }
+    fn in_memory(&self) -> bool {
+        true
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {

@@ -71,6 +71,34 @@ fn in_many_threads() {
     }
 }
 
+/// Many coefficients are shared out among threads; what they find is the same to the last bit.
+#[test]
+fn one_large_transform_over_any_number_of_threads() {
+    let mut rng = Rng::new(403);
+    for (n, k, noise) in [
+        (1u64 << 20, 5000, 0.0),
+        (1 << 20, 5000, 0.1),
+        (1_000_000, 5000, 0.0),
+        (1_000_003, 400, 0.0),
+    ] {
+        let signal = Signal::new(n, generate::random(&mut rng, n, k)).noise(noise, 9);
+        let x = signal.samples();
+        let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
+        let alone = over(1, || plan.transform(&x).unwrap());
+        assert!(alone.certificate().is_certified(), "n = {n}: {}", alone.certificate());
+        assert_eq!(alone.peaks().len() as u64, k);
+        for threads in [2, 3, 8] {
+            let several = over(threads, || plan.transform(&x).unwrap());
+            assert!(same(&several, &alone), "n = {n}, {threads} threads");
+        }
+    }
+}
+
+/// Runs in a pool of this many threads.
+fn over<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
+}
+
 #[test]
 fn a_batch_equals_single_transforms() {
     let n = 1u64 << 16;

@@ -51,6 +51,9 @@ impl Samples for Tapered<'_> {
         }
         Ok(())
     }
+    fn in_memory(&self) -> bool {
+        self.signal.in_memory()
+    }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         self.signal.read_lines(start, step, out)?;
         let n = self.len();

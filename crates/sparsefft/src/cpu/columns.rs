@@ -12,6 +12,7 @@
 use super::lanes::Lanes;
 use crate::Complex;
 use crate::dense::{Real, narrow, root};
+use std::ops::Range;
 
 /// A line in two registers.
 ///
@@ -91,13 +92,6 @@ impl<V: Lanes> Line<V> {
     pub(crate) unsafe fn times(self, w: *const Complex<V::Real>) -> Self {
         // SAFETY: see above.
         unsafe { self.mul(Self::splat(*w)) }
-    }
-
-    /// Σ|z|² over the columns.
-    #[inline(always)] // a few instructions
-    pub(crate) unsafe fn energy(self) -> V::Real {
-        // SAFETY: see above.
-        unsafe { self.re.mul_add(self.re, self.im.mul(self.im)).sum() }
     }
 
     #[inline(always)] // four instructions
@@ -211,6 +205,13 @@ impl<T: Real> Passes<T> {
         }
     }
 
+    /// Parts that the first level leaves to go on without each other, each to its end: the blocks
+    /// of the second level where they are finished one by one, else the whole.
+    pub(crate) fn parts(&self) -> usize {
+        let one_by_one = self.between.first().is_some_and(|run| run.blocks == 1);
+        if one_by_one { self.levels[0].radix } else { 1 }
+    }
+
     /// The radix of the last butterflies.
     pub(crate) fn last(&self) -> usize {
         self.levels.last().map_or(1, |level| level.radix)
@@ -219,11 +220,11 @@ impl<T: Real> Passes<T> {
 
 /// Calls a function of this radix; the plans have no others.
 macro_rules! by_radix {
-    ($radix:expr, $function:ident::<$vector:ty>($($argument:expr),* $(,)?)) => {
+    ($radix:expr, $function:ident$(::<$vector:ty>)?($($argument:expr),* $(,)?)) => {
         match $radix {
-            2 => $function::<$vector, 2>($($argument),*),
-            4 => $function::<$vector, 4>($($argument),*),
-            _ => $function::<$vector, 8>($($argument),*),
+            2 => $function::<$($vector,)? 2>($($argument),*),
+            4 => $function::<$($vector,)? 4>($($argument),*),
+            _ => $function::<$($vector,)? 8>($($argument),*),
         }
     };
 }
@@ -328,36 +329,44 @@ pub(crate) unsafe fn get<V: Lanes, const R: usize>(
     }
 }
 
-/// The levels between the first and the last, in the plan's order.
+/// The levels between the first and the last, in the plan's order, for the lines of one of the
+/// passes' [`parts`](Passes::parts), or for all.
 ///
 /// # Safety
 /// As for [`Line`]; the tile holds the passes' length in lines.
 #[inline(always)] // compiled for the vectors' instructions
-pub(crate) unsafe fn between<V: Lanes>(passes: &Passes<V::Real>, tile: *mut V::Real) {
-    for run in &passes.between {
+pub(crate) unsafe fn between<V: Lanes>(
+    passes: &Passes<V::Real>,
+    part: &Range<usize>,
+    tile: *mut V::Real,
+) {
+    for run in passes.between.iter().filter(|run| part.contains(&run.start)) {
         let level = &passes.levels[run.level];
         let size = level.radix * level.apart;
         for i in 0..run.blocks {
             // SAFETY: the blocks lie inside the tile.
             unsafe {
                 let lines = tile.add(Line::<V>::REALS * (run.start + i * size));
-                by_radix!(level.radix, block::<V>(level, lines, lines));
+                by_radix!(level.radix, block::<V>(level, 0..level.apart, lines, lines));
             }
         }
     }
 }
 
-/// One level over the block at `from`, to the block at `to`, which may be the same.
+/// These butterflies of one level, from the block at `from` to the block at `to`, which may be the
+/// same.
 ///
 /// # Safety
 /// As for [`Line`]; both blocks have as many lines as the level asks for.
 #[inline(always)] // compiled for the vectors' instructions
 pub(crate) unsafe fn block<V: Lanes, const R: usize>(
     level: &Level<V::Real>,
+    which: Range<usize>,
     from: *const V::Real,
     to: *mut V::Real,
 ) {
-    for (j, w) in level.twiddles.chunks_exact(R - 1).enumerate() {
+    let factors = level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
+    for (j, w) in which.zip(factors) {
         // SAFETY: the block has R·apart lines, and there are factors for `apart` butterflies.
         unsafe {
             let x = get::<V, R>(from.add(Line::<V>::REALS * j), level.apart);

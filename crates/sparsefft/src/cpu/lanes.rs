@@ -30,8 +30,6 @@ pub trait Lanes: Copy {
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
     /// self·b - c.
     unsafe fn mul_sub(self, b: Self, c: Self) -> Self;
-    /// The sum of all lanes.
-    unsafe fn sum(self) -> Self::Real;
     /// Real and imaginary parts of the complex values that lie in `a`, then `b`.
     unsafe fn split(a: Self, b: Self) -> (Self, Self);
     /// The reverse of [`split`](Lanes::split).
@@ -98,20 +96,6 @@ macro_rules! lanes {
                 // SAFETY: see above.
                 $name(unsafe { $fmsub(self.0, b.0, c.0) })
             }
-            #[inline(always)] // a few instructions
-            unsafe fn sum(self) -> $real {
-                let mut lanes: [$real; $count] = [0.0; $count];
-                // SAFETY: see above.
-                unsafe { self.store(lanes.as_mut_ptr()) };
-                let mut half = $count / 2;
-                while half > 0 {
-                    for i in 0..half {
-                        lanes[i] += lanes[i + half];
-                    }
-                    half /= 2;
-                }
-                lanes[0]
-            }
             #[inline(always)] // two or four instructions
             unsafe fn split(a: Self, b: Self) -> (Self, Self) {
                 // SAFETY: see above.
@@ -156,6 +140,31 @@ lanes!(
     _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd _mm512_fmsub_pd,
     split_f64x8, join_f64x8, turn_f64x8
 );
+/// # Safety
+/// As for [`Lanes`].
+impl F64x8 {
+    /// The lower halves of a and b, and the upper ones.
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn halves(a: Self, b: Self) -> (Self, Self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (
+                F64x8(_mm512_shuffle_f64x2::<0b01_00_01_00>(a.0, b.0)),
+                F64x8(_mm512_shuffle_f64x2::<0b11_10_11_10>(a.0, b.0)),
+            )
+        }
+    }
+
+    /// The lower half and the upper one.
+    #[inline(always)] // one instruction
+    pub(crate) unsafe fn parts(self) -> (F64x4, F64x4) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (F64x4(_mm512_castpd512_pd256(self.0)), F64x4(_mm512_extractf64x4_pd::<1>(self.0)))
+        }
+    }
+}
+
 lanes!(
     /// Eight f32 with AVX2 and FMA.
     F32x8(__m256) of f32: 8,

@@ -147,19 +147,73 @@ impl<const FMA: bool> F4<FMA> {
         vector!(F4(store(_mm256_div_pd(load(self.0), load(b.0)))), F4(each(|i| self.0[i] / b.0[i])))
     }
 
-    /// The sum of each of four.
-    #[inline(always)] // five instructions
-    pub(crate) fn sums(v: [Self; 4]) -> Self {
+    #[inline(always)] // one instruction
+    pub(crate) fn sqrt(self) -> Self {
+        vector!(F4(store(_mm256_sqrt_pd(load(self.0)))), F4(each(|i| self.0[i].sqrt())))
+    }
+
+    /// Which of the four exceed b, one bit each from the lowest on.
+    #[inline(always)] // two instructions
+    pub(crate) fn above_bits(self, b: Self) -> u32 {
+        vector!(
+            _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(load(self.0), load(b.0))) as u32,
+            (0..4).fold(0, |bits, i| bits | u32::from(self.0[i] > b.0[i]) << i)
+        )
+    }
+
+    /// Real and imaginary parts of two complex numbers here and two in b.
+    #[inline(always)] // four instructions
+    pub(crate) fn split(self, b: Self) -> (Self, Self) {
         vector!(
             {
-                let (ab, cd) = (
-                    _mm256_hadd_pd(load(v[0].0), load(v[1].0)),
-                    _mm256_hadd_pd(load(v[2].0), load(v[3].0)),
+                let (x, y) = (load(self.0), load(b.0));
+                let (re, im) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
+                // Numbers 0, 2, 1, 3.
+                let (re, im) = (
+                    _mm256_permute4x64_pd::<0b11_01_10_00>(re),
+                    _mm256_permute4x64_pd::<0b11_01_10_00>(im),
                 );
-                let crossed = _mm256_permute2f128_pd::<0x21>(ab, cd);
-                F4(store(_mm256_add_pd(crossed, _mm256_blend_pd::<0b1100>(ab, cd))))
+                (F4(store(re)), F4(store(im)))
             },
-            F4(each(|i| v[i].sum()))
+            (
+                F4([self.0[0], self.0[2], b.0[0], b.0[2]]),
+                F4([self.0[1], self.0[3], b.0[1], b.0[3]])
+            )
+        )
+    }
+
+    /// Number i of each, for every i.
+    #[inline(always)] // eight instructions
+    pub(crate) fn transpose(of: [Self; 4]) -> [Self; 4] {
+        let [a, b, c, d] = of;
+        vector!(
+            {
+                let (a, b, c, d) = (load(a.0), load(b.0), load(c.0), load(d.0));
+                let (ab, cd) = (_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d));
+                let (odd_ab, odd_cd) = (_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d));
+                [
+                    F4(store(_mm256_permute2f128_pd::<0x20>(ab, cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x20>(odd_ab, odd_cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x31>(ab, cd))),
+                    F4(store(_mm256_permute2f128_pd::<0x31>(odd_ab, odd_cd))),
+                ]
+            },
+            [0, 1, 2, 3].map(|i| F4([a.0[i], b.0[i], c.0[i], d.0[i]]))
+        )
+    }
+
+    /// The sums of each of four.
+    #[inline(always)] // five instructions
+    pub(crate) fn sums(of: [Self; 4]) -> Self {
+        let [a, b, c, d] = of;
+        vector!(
+            {
+                let ab = _mm256_hadd_pd(load(a.0), load(b.0));
+                let cd = _mm256_hadd_pd(load(c.0), load(d.0));
+                let inner = _mm256_permute2f128_pd::<0x21>(ab, cd);
+                F4(store(_mm256_add_pd(_mm256_blend_pd::<0b1100>(ab, cd), inner)))
+            },
+            F4([a.sum(), b.sum(), c.sum(), d.sum()])
         )
     }
 
@@ -167,14 +221,6 @@ impl<const FMA: bool> F4<FMA> {
     #[inline(always)] // a few instructions
     pub(crate) fn sum(self) -> f64 {
         (self.0[0] + self.0[1]) + (self.0[2] + self.0[3])
-    }
-}
-
-impl<const FMA: bool> Mask<FMA> {
-    /// Whether any of the four holds.
-    #[inline(always)] // two instructions
-    pub(crate) fn any(self) -> bool {
-        vector!(_mm256_movemask_pd(load(self.0)) != 0, self.0.iter().any(|m| *m != 0))
     }
 }
 
@@ -230,8 +276,14 @@ mod tests {
             a.abs(),
             a.round(),
             a.floor(),
+            a.abs().sqrt(),
+            F4::splat(f64::from(a.above_bits(b))),
+            a.split(b).0,
+            a.split(b).1,
+            F4::sums([a, b, a * b, -b]),
+            F4::transpose([a, b, -a, -b])[1],
+            F4::transpose([a, b, -a, -b])[2],
             F4::splat(a.sum()),
-            F4::sums([a, b, a + b, b]),
         ];
         all.iter().map(|v| v.0).collect()
     }
@@ -243,7 +295,10 @@ mod tests {
         assert_eq!(everything(a, b)[5..], everything_body::<false>(a, b)[5..]);
         assert_eq!(everything(a, b)[..4], everything_body::<false>(a, b)[..4]);
         assert_eq!(everything_body::<false>(a, b)[10], [2.0, -2.0, 0.0, -1.0]);
-        assert!(F4::<false>(a).below(F4(b)).any() && !F4::<false>(a).below(F4(a)).any());
         assert_eq!(everything_body::<false>(a, b)[7], [-3.0, -2.5, 0.25, -0.75]);
+        assert_eq!(everything_body::<false>(a, b)[13], [1.0; 4]);
+        assert_eq!(everything_body::<false>(a, b)[15], [-2.5, -0.75, 2.0, 8.0]);
+        assert_eq!(everything_body::<false>(a, b)[16], [-1.5, 7.25, -15.4375, -7.25]);
+        assert_eq!(everything_body::<false>(a, b)[18], [0.25, 0.25, -0.25, -0.25]);
     }
 }

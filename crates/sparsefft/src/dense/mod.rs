@@ -49,6 +49,7 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vertical;
 
+pub use memory::buffer;
 pub use out_of_core::{FileFft, FilePart};
 pub use real::RealFft;
 pub use scalar::Real;
@@ -70,7 +71,8 @@ use memory::zeroed;
 use num_complex::Complex;
 use rustfft::FftDirection;
 use std::sync::{Arc, OnceLock};
-use threads::{Shared, for_each};
+pub(crate) use threads::Shared;
+use threads::for_each;
 
 /// From samples to coefficients, or back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

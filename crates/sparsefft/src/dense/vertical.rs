@@ -244,7 +244,7 @@ unsafe fn columns<V: Lanes>(
             let ahead = if group < last { V::COUNT } else { 0 };
             let first = &plan.columns.levels[0];
             by_radix!(first.radix, gather::<V>(first, from, n2, ahead, tile, plan.inverse));
-            between::<V>(&plan.columns, tile);
+            between::<V>(&plan.columns, &(0..plan.columns.len), tile);
             let to = middle.add(line * n1 * group);
             let (order, fine) = (&plan.columns.order, plan.fine);
             by_radix!(
@@ -377,7 +377,7 @@ unsafe fn rows<V: Lanes>(
             let first = &plan.rows.levels[0];
             let squares = tile.add(line * n2);
             by_radix!(first.radix, turn_over::<V>(first, from, n1, ahead, squares, tile));
-            between::<V>(&plan.rows, tile);
+            between::<V>(&plan.rows, &(0..plan.rows.len), tile);
             let to = output.add(V::COUNT * group);
             let (order, exchange) = (&plan.rows.order, plan.inverse);
             by_radix!(plan.rows.last(), scatter::<V>(order, tile, to, n1, exchange, past_cache));

@@ -112,34 +112,32 @@ impl BucketFft {
         }
     }
 
-    /// Transforms `input` into `out`, both of the prepared size, times a factor; adds the energy of
-    /// each bucket to `energy` and returns the sum of what was added. `scratch` is overwritten.
-    pub(crate) fn measure(
+    /// Transforms `input` into `out`, both of the prepared size, times a factor; `scratch` is
+    /// overwritten.
+    pub(crate) fn process(
         &self,
         input: &[Line],
         out: &mut [Line],
         scratch: &mut [Line],
         factor: f64,
-        energy: &mut [f64],
-    ) -> f64 {
+    ) {
         #[cfg(target_arch = "x86_64")]
         if let Steps::Columns(plan) = &self.steps {
-            return plan.run(input, out, scratch, factor, energy);
+            return plan.run(input, out, scratch, factor);
         }
-        self.process(input, out, scratch);
-        finish(out, factor, energy)
+        self.passes(input, out, scratch);
+        if factor != 1.0 {
+            scale_all(out, factor);
+        }
     }
 
-    /// Transforms `input` into `out`, both of the prepared size; `scratch` is overwritten.
-    pub(crate) fn process(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
+    /// The steps one after the other, without a factor.
+    fn passes(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
         assert!(input.len() == self.size && out.len() == self.size);
         assert!(scratch.len() >= self.scratch_len());
         let passes = match &self.steps {
             #[cfg(target_arch = "x86_64")]
-            Steps::Columns(plan) => {
-                plan.run(input, out, scratch, 1.0, &mut []);
-                return;
-            }
+            Steps::Columns(plan) => return plan.run(input, out, scratch, 1.0),
             Steps::Short(passes) => passes,
             Steps::Long { columns, rows, twiddles } => {
                 let work = columns.size.max(rows.size);
@@ -151,14 +149,14 @@ impl BucketFft {
                     for (a, line) in a.iter_mut().zip(input[j2..].iter().step_by(n2)) {
                         *a = *line;
                     }
-                    columns.process(&a[..n1], to, c);
+                    columns.passes(&a[..n1], to, c);
                     twist(to, &twiddles[j2 * n1..][..n1]);
                 }
                 for b1 in 0..n1 {
                     for (a, line) in a.iter_mut().zip(scratch[b1..].iter().step_by(n1)) {
                         *a = *line;
                     }
-                    rows.process(&a[..n2], &mut b[..n2], c);
+                    rows.passes(&a[..n2], &mut b[..n2], c);
                     for (to, line) in out[b1..].iter_mut().step_by(n1).zip(b.iter()) {
                         *to = *line;
                     }
@@ -186,22 +184,16 @@ impl BucketFft {
 }
 
 dispatch! {
-    /// Scales the lines, adds their energies, and returns the sum of what was added.
-    fn finish(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 = finish_body
+    /// Multiplies every line by the same number.
+    fn scale_all(lines: &mut [Line], factor: f64) = scale_all_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn finish_body<const FMA: bool>(lines: &mut [Line], factor: f64, energy: &mut [f64]) -> f64 {
-    let mut total = 0.0;
-    let factor = F4::splat(factor);
-    for (line, e) in lines.iter_mut().zip(energy) {
-        let (re, im) = (F4::<FMA>(line.re) * factor, F4(line.im) * factor);
-        (line.re, line.im) = (re.0, im.0);
-        let more = re.mul_add(re, im * im).sum();
-        *e += more;
-        total += more;
+fn scale_all_body<const FMA: bool>(lines: &mut [Line], factor: f64) {
+    let factor = F4::<FMA>::splat(factor);
+    for line in lines {
+        (line.re, line.im) = ((F4(line.re) * factor).0, (F4(line.im) * factor).0);
     }
-    total
 }
 
 dispatch! {
@@ -424,10 +416,13 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 /// Powers of two in whole lines.
 #[cfg(target_arch = "x86_64")]
 mod columns {
-    use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get};
-    use crate::cpu::has_fma;
-    use crate::cpu::lanes::{F64x4, Lanes};
+    use crate::Complex;
+    use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
+    use crate::cpu::lanes::{F64x4, F64x8, Lanes};
+    use crate::cpu::{has_fma, threads};
+    use crate::dense::{Shared, root};
     use crate::samples::Line;
+    use std::ops::Range;
 
     /// Lines that fit the first cache.
     const NEAR: usize = 512;
@@ -435,119 +430,223 @@ mod columns {
     /// A prepared transform.
     #[derive(Debug, Clone, PartialEq)]
     pub(super) struct Plan {
+        size: usize,
         passes: Passes<f64>,
-        /// Whether butterflies of eight lines fit the registers.
-        many: bool,
+        /// With vectors of eight: those of the even lines and of the odd lines go through the
+        /// passes side by side, and these factors e^{-2πik/B}, in the order in which the passes end,
+        /// join them. Else nothing.
+        join: Vec<Complex<f64>>,
     }
 
     impl Plan {
         /// `None` if this is no power of two, or the processor has no such vectors.
         pub(super) fn new(size: usize) -> Option<Self> {
             let fits = size.is_power_of_two() && size >= 16;
-            (fits && has_fma()).then(|| Self::with_registers(size, Self::many_registers()))
+            (fits && has_fma()).then(|| Self::with_vectors(size, Self::has_eight()))
         }
 
-        /// Whether the processor has 32 registers of this width.
-        pub(super) fn many_registers() -> bool {
+        /// Whether the processor has vectors of eight.
+        pub(super) fn has_eight() -> bool {
             is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
         }
 
-        pub(super) fn with_registers(size: usize, many: bool) -> Self {
-            let radix = if many { 8 } else { 4 };
-            Plan { passes: Passes::new(size, radix, NEAR), many }
+        pub(super) fn with_vectors(size: usize, eight: bool) -> Self {
+            // Half of 16 would be a single level, which is first and last at once.
+            if !eight || size < 32 {
+                return Plan { size, passes: Passes::new(size, 4, NEAR), join: Vec::new() };
+            }
+            let passes = Passes::new(size / 2, 8, NEAR / 2);
+            let apart = passes.order.len() as u64;
+            let factors = |&k: &u32| {
+                let k = u64::from(k);
+                (0..passes.last() as u64).map(move |r| root(k + r * apart, size as u64))
+            };
+            let join = passes.order.iter().flat_map(factors).collect();
+            Plan { size, passes, join }
         }
 
-        /// See [`measure`](super::BucketFft::measure); without energies, nothing is added.
+        /// See [`process`](super::BucketFft::process).
         pub(super) fn run(
             &self,
             input: &[Line],
             out: &mut [Line],
             scratch: &mut [Line],
             factor: f64,
-            energy: &mut [f64],
-        ) -> f64 {
-            let size = self.passes.len;
+        ) {
+            let size = self.size;
             assert!(input.len() == size && out.len() == size && scratch.len() >= size);
-            assert!(energy.is_empty() || energy.len() == size);
-            // SAFETY: the buffers have a line for every bucket, and the plan was made for this
-            // processor.
-            unsafe {
-                if self.many {
-                    run_avx512vl(&self.passes, input, out, scratch, factor, energy)
+            let work = 4 * size as u64;
+            let parts = if threads::worthwhile(work) { self.passes.parts() } else { 1 };
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            let cut = |len: usize| -> Vec<Range<usize>> {
+                let piece = len.div_ceil(parts);
+                (0..len).step_by(piece).map(|at| at..len.min(at + piece)).collect()
+            };
+            // SAFETY: the buffers have a line for every bucket, the plan was made for this
+            // processor, and each part has lines of its own.
+            let begin = |which: &Range<usize>| unsafe {
+                let tile = scratch.at(0).cast();
+                if self.join.is_empty() {
+                    begin_by_four(&self.passes, which.clone(), input.as_ptr().cast(), tile);
                 } else {
-                    run_avx2(&self.passes, input, out, scratch, factor, energy)
+                    begin_by_eight(&self.passes, which.clone(), input.as_ptr().cast(), tile);
                 }
+            };
+            // SAFETY: as above.
+            let end = |part: &Range<usize>| unsafe {
+                let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
+                if self.join.is_empty() {
+                    end_by_four(&self.passes, part, tile, out, factor);
+                } else {
+                    end_by_eight(&self.passes, &self.join, part, tile, out, factor);
+                }
+            };
+            let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
+            if parts == 1 {
+                begin(&(0..butterflies));
+                return end(&(0..lines));
             }
+            threads::map(&cut(butterflies), work, begin);
+            threads::map(&cut(lines), work, end);
         }
     }
 
-    macro_rules! compiled_for {
-        ($features:literal, $name:ident) => {
-            #[target_feature(enable = $features)]
-            unsafe fn $name(
-                passes: &Passes<f64>,
-                input: &[Line],
-                out: &mut [Line],
-                scratch: &mut [Line],
-                factor: f64,
-                energy: &mut [f64],
-            ) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe { run(passes, input, out, scratch, factor, energy) }
-            }
-        };
-    }
-    compiled_for!("avx2,fma", run_avx2);
-    compiled_for!("avx512f,avx512vl,avx2,fma", run_avx512vl);
-
-    #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn run(
+    /// The first level, from `from` to the tile.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn begin_by_four(
         passes: &Passes<f64>,
-        input: &[Line],
-        out: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
-        energy: &mut [f64],
-    ) -> f64 {
-        let (from, tile) = (input.as_ptr().cast(), scratch.as_mut_ptr().cast());
+        which: Range<usize>,
+        from: *const f64,
+        tile: *mut f64,
+    ) {
         let first = &passes.levels[0];
         // SAFETY: the caller's promise; a line is four real parts, then four imaginary ones.
+        unsafe { by_radix!(first.radix, block::<F64x4>(first, which, from, tile)) }
+    }
+
+    /// The other levels of one part, from the tile to `out`.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn end_by_four(
+        passes: &Passes<f64>,
+        part: &Range<usize>,
+        tile: *mut f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            by_radix!(first.radix, block::<F64x4>(first, from, tile));
-            between::<F64x4>(passes, tile);
-            by_radix!(passes.last(), last::<F64x4>(&passes.order, tile, out, factor, energy))
+            between::<F64x4>(passes, part, tile);
+            by_radix!(passes.last(), last(passes, part, tile, out, factor));
         }
     }
 
-    /// The last butterflies: to their places, scaled, with their energies.
+    /// The last butterflies: to their places, scaled.
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn last<V: Lanes<Real = f64>, const R: usize>(
-        order: &[u32],
+    unsafe fn last<const R: usize>(
+        passes: &Passes<f64>,
+        part: &Range<usize>,
         tile: *const f64,
-        out: &mut [Line],
+        out: *mut f64,
         factor: f64,
-        energy: &mut [f64],
-    ) -> f64 {
-        let apart = order.len();
-        let mut total = 0.0;
-        let out: *mut f64 = out.as_mut_ptr().cast();
-        for (b, &k) in order.iter().enumerate() {
+    ) {
+        let apart = passes.order.len();
+        for b in part.start / R..part.end / R {
+            let k = passes.order[b] as usize;
             // SAFETY: the caller's promise; k + (R-1)·apart lies inside.
             unsafe {
-                let x = get::<V, R>(tile.add(columns::Line::<V>::REALS * R * b), 1);
+                let x = get::<F64x4, R>(tile.add(columns::Line::<F64x4>::REALS * R * b), 1);
                 for (r, y) in butterfly(x).into_iter().enumerate() {
-                    let k = k as usize + r * apart;
-                    let y = y.scale(factor);
-                    y.store(out.add(columns::Line::<V>::REALS * k));
-                    if let Some(e) = energy.get_mut(k) {
-                        let more = y.energy();
-                        *e += more;
-                        total += more;
-                    }
+                    let k = k + r * apart;
+                    y.scale(factor).store(out.add(columns::Line::<F64x4>::REALS * k));
                 }
             }
         }
-        total
+    }
+
+    /// [`begin_by_four`] of lines in pairs.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn begin_by_eight(
+        passes: &Passes<f64>,
+        which: Range<usize>,
+        from: *const f64,
+        tile: *mut f64,
+    ) {
+        let radix = passes.levels[0].radix;
+        // SAFETY: the caller's promise; two lines here are one of eight columns.
+        unsafe { by_radix!(radix, first_of_eight(passes, which, from, tile)) }
+    }
+
+    /// [`end_by_four`] of lines in pairs, and what joins them.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn end_by_eight(
+        passes: &Passes<f64>,
+        join: &[Complex<f64>],
+        part: &Range<usize>,
+        tile: *mut f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            between::<F64x8>(passes, part, tile);
+            by_radix!(passes.last(), last_of_eight(passes, join, part, tile, out, factor));
+        }
+    }
+
+    /// The first butterflies, of pairs of lines put side by side.
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn first_of_eight<const R: usize>(
+        passes: &Passes<f64>,
+        which: Range<usize>,
+        from: *const f64,
+        tile: *mut f64,
+    ) {
+        let reals = columns::Line::<F64x8>::REALS;
+        let level = &passes.levels[0];
+        let factors =
+            level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
+        for (j, w) in which.zip(factors) {
+            // SAFETY: the caller's promise; there are R·apart pairs.
+            unsafe {
+                let mut x = zeros::<F64x8, R>();
+                for (m, x) in x.iter_mut().enumerate() {
+                    let pair = from.add(reals * (j + m * level.apart));
+                    let (re, im) =
+                        F64x8::halves(F64x8::load(pair), F64x8::load(pair.add(F64x8::COUNT)));
+                    *x = columns::Line { re, im };
+                }
+                put(x, w.as_ptr(), tile.add(reals * j), level.apart);
+            }
+        }
+    }
+
+    /// The last butterflies, and what joins the halves: out\[k\] = E + wO, out\[k + B/2\] = E - wO.
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn last_of_eight<const R: usize>(
+        passes: &Passes<f64>,
+        join: &[Complex<f64>],
+        part: &Range<usize>,
+        tile: *const f64,
+        out: *mut f64,
+        factor: f64,
+    ) {
+        let apart = passes.order.len();
+        let reals = columns::Line::<F64x4>::REALS;
+        for (b, w) in (part.start / R..part.end / R).zip(join[part.clone()].chunks_exact(R)) {
+            let k = passes.order[b] as usize;
+            // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
+            unsafe {
+                let x = get::<F64x8, R>(tile.add(columns::Line::<F64x8>::REALS * R * b), 1);
+                for (r, y) in butterfly(x).into_iter().enumerate() {
+                    let (re, im) = (y.re.parts(), y.im.parts());
+                    let even = columns::Line { re: re.0, im: im.0 };
+                    let odd = columns::Line { re: re.1, im: im.1 }.times(w.as_ptr().add(r));
+                    let k = k + r * apart;
+                    even.add(odd).scale(factor).store(out.add(reals * k));
+                    even.sub(odd).scale(factor).store(out.add(reals * (k + passes.len)));
+                }
+            }
+        }
     }
 }
 
@@ -570,7 +669,7 @@ mod tests {
             let fft = BucketFft::new(size);
             let (mut out, mut scratch) =
                 (vec![Line::ZERO; size], vec![Line::ZERO; fft.scratch_len()]);
-            fft.process(&x, &mut out, &mut scratch);
+            fft.process(&x, &mut out, &mut scratch, 1.0);
             let unity = Unity::new(size as u64);
             for (b, line) in out.iter().enumerate() {
                 for tau in 0..4 {
@@ -589,24 +688,19 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn columns_of_every_kind_equal_the_stockham_passes() {
         let fma = crate::cpu::has_fma();
-        let kinds = [(false, fma), (true, fma && columns::Plan::many_registers())];
+        let kinds = [(false, fma), (true, fma && columns::Plan::has_eight())];
         for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
             let x: Vec<Line> = (0..size)
                 .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })
                 .collect();
             let passes = BucketFft::stockham(size);
             let mut expected = vec![Line::ZERO; size];
-            passes.process(&x, &mut expected, &mut vec![Line::ZERO; passes.scratch_len()]);
-            let mut sums = vec![0.0; size];
-            let sum = finish(&mut expected, 0.5, &mut sums);
-            for (many, _) in kinds.into_iter().filter(|(_, has)| *has) {
-                let plan = columns::Plan::with_registers(size, many);
+            passes.process(&x, &mut expected, &mut vec![Line::ZERO; passes.scratch_len()], 0.5);
+            for (eight, _) in kinds.into_iter().filter(|(_, has)| *has) {
+                let plan = columns::Plan::with_vectors(size, eight);
                 let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
-                let mut energy = vec![0.0; size];
-                let total = plan.run(&x, &mut out, &mut scratch, 0.5, &mut energy);
-                assert!((total / sum - 1.0).abs() < 1e-12);
+                plan.run(&x, &mut out, &mut scratch, 0.5);
                 for b in 0..size {
-                    assert!((energy[b] - sums[b]).abs() < 1e-12 * sum, "size {size} bin {b}");
                     for tau in 0..4 {
                         let error = (out[b].lane(tau) - expected[b].lane(tau)).norm();
                         assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
@@ -624,7 +718,7 @@ mod tests {
         let mut x = vec![Line::ZERO; size];
         x[12_345].set_lane(1, Complex::new(1.0, 0.0));
         let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; fft.scratch_len()]);
-        fft.process(&x, &mut out, &mut scratch);
+        fft.process(&x, &mut out, &mut scratch, 1.0);
         let unity = Unity::new(size as u64);
         for b in (0..size).step_by(9_999) {
             let wanted = unity.power(12_345, b as u64).conj();
@@ -640,7 +734,7 @@ mod tests {
             .map(|j| Line { re: [j as f64, 1.0, 0.5, -3.0], im: [0.25 * j as f64; 4] })
             .collect();
         let (mut wide, mut scratch) = (vec![Line::ZERO; 240], vec![Line::ZERO; 240]);
-        fft.process(&x, &mut wide, &mut scratch);
+        fft.process(&x, &mut wide, &mut scratch, 1.0);
         let mut plain = x.clone();
         let Steps::Short(passes) = &fft.steps else { panic!("240 is short") };
         for pass in passes {

@@ -2,34 +2,51 @@
 //!
 //! z\[t mod B\] += G(t)·y\[t\] for t = -h … h, four lanes at a time.
 
-use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 
+/// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
+/// overwritten. Returns the largest |y|² of a single sample.
+pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 {
+    let (size, work) = (buckets.len(), 4 * y.len() as u64);
+    let part = |first, part: &mut [Line]| fold_part(taps, y, first, part, size);
+    let piece = threads::piece(size, work);
+    threads::reduce_chunks(buckets, piece, work, part, f64::max).unwrap_or(0.0)
+}
+
 dispatch! {
-    /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
-    /// overwritten. Returns the largest |y|² of a single sample.
-    pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 = fold_body
+    /// [`fold`] for the buckets from `first` on, of `size` in all.
+    fn fold_part(taps: &[f64], y: &[Line], first: usize, part: &mut [Line], size: usize) -> f64
+        = fold_part_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn fold_body<const FMA: bool>(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 {
-    buckets.fill(Line::ZERO);
-    let size = buckets.len();
+fn fold_part_body<const FMA: bool>(
+    taps: &[f64],
+    y: &[Line],
+    first: usize,
+    part: &mut [Line],
+    size: usize,
+) -> f64 {
+    part.fill(Line::ZERO);
     let h = taps.len() - 1;
-    let mut at = (size - h % size) % size;
+    // Step 0 of the walk meets bucket `skip` of the first round.
+    let skip = (size - h % size) % size;
     let mut peak = F4::<FMA>::ZERO;
-    for (i, line) in y.iter().enumerate() {
-        let g = F4::splat(taps[h.abs_diff(i)]);
-        let (re, im) = (F4(line.re), F4(line.im));
-        peak = re.mul_add(re, im * im).max(peak);
-        let bucket = &mut buckets[at];
-        bucket.re = g.mul_add(re, F4(bucket.re)).0;
-        bucket.im = g.mul_add(im, F4(bucket.im)).0;
-        at += 1;
-        if at == size {
-            at = 0;
+    let mut round = 0;
+    while round + first < y.len() + skip {
+        let from = skip.saturating_sub(round + first).min(part.len());
+        // A part that lies before that has nothing to add.
+        let at = (round + first + from).saturating_sub(skip);
+        for ((bucket, line), i) in part[from..].iter_mut().zip(&y[at.min(y.len())..]).zip(at..) {
+            let g = F4::splat(taps[h.abs_diff(i)]);
+            let (re, im) = (F4(line.re), F4(line.im));
+            peak = re.mul_add(re, im * im).max(peak);
+            bucket.re = g.mul_add(re, F4(bucket.re)).0;
+            bucket.im = g.mul_add(im, F4(bucket.im)).0;
         }
+        round += size;
     }
     peak.0.into_iter().fold(0.0, f64::max)
 }
@@ -56,6 +73,11 @@ mod tests {
                     plain[b].set_lane(tau, v);
                 }
             }
+            let mut parts = vec![Line::ZERO; size];
+            for (first, part) in (0..).zip(parts.chunks_mut(1)) {
+                fold_part(&taps, &y, first, part, size);
+            }
+            assert_eq!(parts, buckets, "bucket by bucket");
             for (a, b) in buckets.iter().zip(&plain) {
                 for tau in 0..4 {
                     assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12);

@@ -8,9 +8,9 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
-use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::samples::{Line, non_finite_in, progression};
+use crate::cpu::{dispatch, threads};
+use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::locate::{Lanes, line_energy};
@@ -57,16 +57,23 @@ pub(crate) struct Buffers {
     pub(crate) residual: Vec<Line>,
     /// Energy of each bin over all lines: of the residual once peeling has begun.
     pub(crate) energy: Vec<f64>,
+    /// The sum of all energies when they were last summed.
+    pub(crate) total: f64,
 }
 
 impl Buffers {
+    /// Forgets what was measured. The lines keep their old content, which measuring overwrites.
     fn clear(&mut self) {
         self.offsets.clear();
-        self.raw.clear();
-        self.measured.clear();
         self.residual.clear();
         self.energy.clear();
     }
+}
+
+/// Room for `size` lines from `at` on, after which there are none; old content stays.
+fn room(lines: &mut Vec<Line>, at: usize, size: usize) -> &mut [Line] {
+    lines.resize(at + size, Line::ZERO);
+    &mut lines[at..]
 }
 
 impl std::ops::Deref for Hash {
@@ -167,20 +174,26 @@ impl Hash {
     /// Reads the samples at offset d and appends a line to every bin. Energies are those of the
     /// measured bins; peeling starts anew.
     pub(crate) fn measure(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+        self.energy.clear();
+        self.measure_more(run, d)
+    }
+
+    /// [`measure`](Hash::measure) where the energies, if nothing was peeled, are those of the bins as
+    /// measured.
+    pub(crate) fn measure_more(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
         let (start, step) = self.walk(d);
         let reads = self.reads();
         run.samples_read += 4 * reads as u64;
         match &self.kind {
             Kind::Comb => {
-                let at = self.buffers.raw.len();
-                self.buffers.raw.resize(at + reads, Line::ZERO);
-                run.signal.read_lines(start, step, &mut self.buffers.raw[at..])?;
+                let at = self.offsets.len() * reads;
+                read_in_parts(run.signal, start, step, room(&mut self.buffers.raw, at, reads))?;
                 run.clock.lap(Stage::Permute);
                 self.append(run, d)
             }
             Kind::Window { kaiser, .. } => {
                 let mut lines = run.workspace.take(reads);
-                if let Err(error) = run.signal.read_lines(start, step, &mut lines) {
+                if let Err(error) = read_in_parts(run.signal, start, step, &mut lines) {
                     run.workspace.give(lines);
                     return Err(error);
                 }
@@ -212,22 +225,22 @@ impl Hash {
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
         let size = self.buckets;
-        let at = self.measured.len();
-        self.measured.resize(at + size, Line::ZERO);
-        self.offsets.push(d);
-        self.residual.clear();
-        self.energy.clear();
-        self.energy.resize(size, 0.0);
-        // Earlier energies may have been those of a residual.
-        let Buffers { measured, energy, .. } = &mut self.buffers;
-        for line in measured[..at].chunks_exact(size) {
-            add_energies(line, energy);
-        }
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
+        let at = offsets.len() * size;
+        offsets.push(d);
+        let current = residual.is_empty() && energy.len() == size;
+        residual.clear();
         let mut scratch = run.workspace.take(self.fft.scratch_len());
-        let total = self.fft.measure(lines, &mut measured[at..], &mut scratch, factor, energy);
+        let line = room(measured, at, size);
+        self.fft.process(lines, line, &mut scratch, factor);
         run.workspace.give(scratch);
+        if current {
+            *total += add_line(line, energy);
+        } else {
+            self.sum_energies();
+        }
         run.clock.lap(Stage::BucketFft);
-        total.is_finite()
+        self.total.is_finite()
     }
 
     /// Which of the samples read at offset d made the bins infinite or NaN.
@@ -243,10 +256,8 @@ impl Hash {
         let mut finer = Hash::new(run, fft, Kind::Comb);
         let mut part = run.workspace.take(self.buckets);
         for (j, &d) in self.offsets.iter().enumerate() {
-            let at = finer.raw.len();
-            let whole = at + finer.buckets;
-            finer.raw.resize(whole, Line::ZERO);
-            let lines = &mut finer.buffers.raw[at..];
+            let size = finer.buckets;
+            let lines = room(&mut finer.buffers.raw, j * size, size);
             let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
             for (i, line) in old.iter().enumerate() {
                 lines[i * factor] = *line;
@@ -256,7 +267,7 @@ impl Hash {
             let fine = coarse / factor as u64;
             for r in 1..factor {
                 let first = progression(start, fine, r as u64, self.n);
-                run.signal.read_lines(first, coarse, &mut part)?;
+                read_in_parts(run.signal, first, coarse, &mut part)?;
                 run.samples_read += 4 * self.buckets as u64;
                 for (i, line) in part.iter().enumerate() {
                     lines[i * factor + r] = *line;
@@ -296,7 +307,7 @@ impl Hash {
                 let p = permutation.position(f, self.buckets);
                 let first = p.floor() - 1.0;
                 let away = F4::splat(first - p) + F4::COUNT;
-                reach_at(first, kaiser.response::<FMA>(away), self.buckets)
+                reach_at(first as i64, kaiser.response::<FMA>(away), self.buckets)
             }
         }
     }
@@ -341,27 +352,58 @@ impl Hash {
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { measured, residual, energy, .. } = &mut self.buffers;
+        let Buffers { measured, residual, energy, total, .. } = &mut self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
+        *total = 0.0;
         for line in from.chunks_exact(size) {
-            add_energies(line, energy);
+            *total += add_line(line, energy);
         }
     }
 }
 
+/// Adds the energy of each line to its bin; returns the sum of what was added.
+fn add_line(lines: &[Line], energy: &mut [f64]) -> f64 {
+    // Fixed chunks, so that the sum is the same for every number of threads.
+    let add =
+        |first: usize, part: &mut [f64]| add_energies(&lines[first..first + part.len()], part);
+    threads::reduce_chunks(energy, 4096, lines.len() as u64, add, |a, b| a + b).unwrap_or(0.0)
+}
+
 dispatch! {
-    /// Adds the energy of each line to its bin.
-    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
+    /// [`add_line`], one chunk.
+    pub(crate) fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
-    for (line, e) in lines.iter().zip(energy) {
-        let (re, im) = (F4::<FMA>(line.re), F4(line.im));
-        *e += re.mul_add(re, im * im).sum();
+fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) -> f64 {
+    let mut total = F4::<FMA>::ZERO;
+    let (lines, rest) = lines.as_chunks::<4>();
+    let (energy, last) = energy.as_chunks_mut::<4>();
+    for (four, energy) in lines.iter().zip(energy) {
+        let mut squares = [F4::ZERO; 4];
+        for (square, line) in squares.iter_mut().zip(four) {
+            *square = squared::<FMA>(line);
+        }
+        let more = F4::sums(squares);
+        *energy = (F4(*energy) + more).0;
+        total = total + more;
     }
+    let mut total = total.sum();
+    for (line, e) in rest.iter().zip(last) {
+        let more = squared::<FMA>(line).sum();
+        *e += more;
+        total += more;
+    }
+    total
+}
+
+/// |lane|² of each lane.
+#[inline(always)] // two instructions
+fn squared<const FMA: bool>(line: &Line) -> F4<FMA> {
+    let (re, im) = (F4(line.re), F4(line.im));
+    re.mul_add(re, im * im)
 }
 
 dispatch! {
@@ -375,13 +417,12 @@ fn reach_body<const FMA: bool>(hash: &Hash, f: u64) -> Reach {
 
 /// The bins from `first` on, with these gains.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn reach_at<const FMA: bool>(first: f64, gains: F4<FMA>, buckets: usize) -> Reach {
+pub(crate) fn reach_at<const FMA: bool>(first: i64, gains: F4<FMA>, buckets: usize) -> Reach {
     let size = buckets as i64;
     let wrap = |b: i64| {
         let b = if b < 0 { b + size } else { b };
         if b >= size { (b % size) as u32 } else { b as u32 }
     };
-    let first = first as i64;
     let bins = [wrap(first), wrap(first + 1), wrap(first + 2), wrap(first + 3)];
     Reach { bins, gains: gains.0, count: REACH }
 }

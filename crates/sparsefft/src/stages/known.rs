@@ -3,6 +3,8 @@
 //! Chains through the list answer both questions that peeling asks, "is f known?" and "what else
 //! is in the bin of f?", without a table of the size of n.
 
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::stages::peel::Coefficient;
 
 /// End of a chain.
@@ -50,7 +52,7 @@ impl Known {
 
     fn slot(&self, f: u64) -> usize {
         if self.bins > 0 {
-            (f % self.bins) as usize
+            residue(f, self.bins)
         } else {
             // Fibonacci hashing: structured frequencies spread like any others.
             let bits = self.head.len().trailing_zeros();
@@ -65,6 +67,7 @@ impl Known {
     }
 
     /// Adds a coefficient; returns its place.
+    #[inline]
     pub(crate) fn push(&mut self, c: Coefficient) -> usize {
         self.list.push(c);
         if self.linked() {
@@ -75,6 +78,16 @@ impl Known {
             }
         }
         self.list.len() - 1
+    }
+
+    /// Makes room for more entries.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.list.reserve(more);
+    }
+
+    /// Σ|a|², Σ|a| and the least |a|² of all entries.
+    pub(crate) fn sizes(&self) -> Sizes {
+        sizes(&self.list)
     }
 
     /// Places of the entries in one slot: in one bin of the comb.
@@ -98,6 +111,51 @@ impl Known {
             self.link(comb);
         }
     }
+}
+
+/// f mod bins: most combs have a power of two, which takes no division.
+#[inline(always)] // two instructions as a rule
+pub(crate) fn residue(f: u64, bins: u64) -> usize {
+    (if bins.is_power_of_two() { f & (bins - 1) } else { f % bins }) as usize
+}
+
+/// How large the amplitudes of a list are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sizes {
+    /// Σ|a|².
+    pub(crate) energy: f64,
+    /// Σ|a|.
+    pub(crate) sum: f64,
+    /// The least |a|², infinite for an empty list.
+    pub(crate) weakest: f64,
+}
+
+dispatch! {
+    fn sizes(list: &[Coefficient]) -> Sizes = sizes_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn sizes_body<const FMA: bool>(list: &[Coefficient]) -> Sizes {
+    let (mut energy, mut sum) = (F4::<FMA>::ZERO, F4::ZERO);
+    let mut weakest = F4::splat(f64::INFINITY);
+    let (four, rest) = list.as_chunks::<4>();
+    for [p, q, r, s] in four {
+        let re = F4([p.a.re, q.a.re, r.a.re, s.a.re]);
+        let im = F4([p.a.im, q.a.im, r.a.im, s.a.im]);
+        let size = re.mul_add(re, im * im);
+        energy = energy + size;
+        sum = sum + size.sqrt();
+        weakest = size.where_or(size.below(weakest), weakest);
+    }
+    let least = weakest.0.into_iter().fold(f64::INFINITY, f64::min);
+    let mut sizes = Sizes { energy: energy.sum(), sum: sum.sum(), weakest: least };
+    for c in rest {
+        let size = c.a.norm_sqr();
+        sizes.energy += size;
+        sizes.sum += size.sqrt();
+        sizes.weakest = sizes.weakest.min(size);
+    }
+    sizes
 }
 
 impl std::ops::Deref for Known {
@@ -143,6 +201,23 @@ mod tests {
                 (known.len(), known.find(9 << 20), known.find(10 << 20)),
                 (390, None, Some(0))
             );
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_all() {
+        for count in [0, 3, 4, 11] {
+            let mut known = Known::default();
+            for i in 0..count {
+                let a = Complex::new(3.0 * (i + 1) as f64, -4.0 * (i + 1) as f64);
+                known.push(Coefficient { f: i, a, z: Complex::ONE });
+            }
+            let squares: u64 = (1..=count).map(|i| i * i).sum();
+            let sum: u64 = (1..=count).sum();
+            let sizes = known.sizes();
+            assert_eq!(sizes.energy, 25.0 * squares as f64);
+            assert_eq!(sizes.sum, 5.0 * sum as f64);
+            assert_eq!(sizes.weakest, if count > 0 { 25.0 } else { f64::INFINITY });
         }
     }
 }

@@ -12,10 +12,11 @@
 //! this bin" at once.
 
 use crate::Complex;
-use crate::cpu::dispatch;
 use crate::cpu::math::{atan2_turns, atan2_turns4, cis_turns, cis_turns4};
-use crate::cpu::wide::F4;
+use crate::cpu::wide::{F4, Mask};
+use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
+use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
 
 /// Most lines that one bin can have.
@@ -128,7 +129,7 @@ pub(crate) struct Found {
 
 /// Phase of a complex number in turns.
 #[inline(always)] // inherits the instruction set of its callers
-fn turns(v: Complex<f64>) -> f64 {
+pub(crate) fn turns(v: Complex<f64>) -> f64 {
     atan2_turns(v.im, v.re)
 }
 
@@ -243,6 +244,9 @@ pub(crate) fn fit_one(unity: Unity, lanes: Lanes<'_>, f: u64) -> (Complex<f64>, 
     (v, residual)
 }
 
+/// Two phasors that are less [`apart`](Pair::apart) are nearly parallel.
+pub(crate) const CLOSE: f64 = 0.01;
+
 /// Least-squares values of two frequencies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pair {
@@ -271,7 +275,7 @@ pub(crate) fn fit_two(unity: Unity, lanes: Lanes<'_>, f: [u64; 2]) -> Option<Pai
         return None;
     }
     // Nearly parallel phasors lose digits, which solving for what is left brings back.
-    let passes = if apart < 0.01 { 3 } else { 1 };
+    let passes = if apart < CLOSE { 3 } else { 1 };
     let mut v = [Complex::<f64>::ZERO; 2];
     let mut residual = 0.0;
     for pass in 0..=passes {
@@ -422,26 +426,90 @@ pub(crate) struct Singles {
     pub(crate) residual: [f64; 4],
 }
 
+impl Singles {
+    /// What was found in bin number i.
+    #[inline]
+    pub(crate) fn coefficient(&self, i: usize) -> Coefficient {
+        Coefficient {
+            f: self.f[i] as u64,
+            a: Complex::new(self.re[i], self.im[i]),
+            z: Complex::new(self.root_re[i], self.root_im[i]),
+        }
+    }
+}
+
+/// Two frequencies in each of four bins of a comb; those of `values` fit best and leave `residual`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doubles {
+    /// `residual` of these is that of both.
+    values: [Singles; 2],
+    /// See [`Pair::apart`]; negative where there are no two frequencies.
+    apart: [f64; 4],
+}
+
+impl Doubles {
+    /// What was found in bin number i.
+    #[inline]
+    pub(crate) fn pair(&self, i: usize) -> Option<([Coefficient; 2], Pair)> {
+        let (residual, apart) = (self.values[0].residual[i], self.apart[i]);
+        if apart < 0.0 {
+            return None;
+        }
+        let both = [self.values[0].coefficient(i), self.values[1].coefficient(i)];
+        Some((both, Pair { values: [both[0].a, both[1].a], residual, apart }))
+    }
+}
+
+/// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie one
+/// after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per four bins;
+/// the last may be padded.
+pub(crate) fn comb_singles(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    out: &mut Vec<Singles>,
+) {
+    by_fours(list, offsets.len(), out, |list, out| {
+        singles_part(unity, bins, size, offsets, list, out);
+    });
+}
+
+/// Has `decode` write one entry for every four bins of a list, in as many threads as it is worth.
+fn by_fours<T: Default + Copy + Send>(
+    list: &[u32],
+    lines: usize,
+    out: &mut Vec<T>,
+    decode: impl Fn(&[u32], &mut [T]) + Sync + Send,
+) {
+    out.resize(list.len().div_ceil(4), T::default());
+    let work = (16 * list.len() * lines) as u64;
+    let piece = threads::piece(out.len(), work);
+    let part = |first: usize, out: &mut [T]| {
+        decode(&list[4 * first..list.len().min(4 * (first + out.len()))], out);
+    };
+    threads::reduce_chunks(out, piece, work, part, |(), ()| ());
+}
+
 dispatch! {
-    /// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie
-    /// one after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per
-    /// four bins; the last may be padded.
-    pub(crate) fn comb_singles(
+    /// [`comb_singles`] of one part of the list.
+    fn singles_part(
         unity: Unity,
         bins: &[Line],
         size: usize,
         offsets: &[u64],
         list: &[u32],
-        out: &mut Vec<Singles>,
-    ) = comb_singles_body
+        out: &mut [Singles],
+    ) = singles_body
 }
 
 /// Four complex numbers, one per bin.
-type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
+pub(crate) type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
 
 /// a·b + c.
 #[inline(always)] // four instructions
-fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
+pub(crate) fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
     (a.0.mul_add(b.0, a.1.negate_mul_add(b.1, c.0)), a.0.mul_add(b.1, a.1.mul_add(b.0, c.1)))
 }
 
@@ -473,27 +541,63 @@ fn demodulate<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>, t: F4<FMA>, d: u
     multiply_add::<FMA>(v, back, (F4::splat(0.0), F4::splat(0.0)))
 }
 
+/// Whole numbers as such.
+#[inline(always)] // four instructions
+fn integers<const FMA: bool>(f: F4<FMA>) -> [u64; 4] {
+    [f.0[0] as u64, f.0[1] as u64, f.0[2] as u64, f.0[3] as u64]
+}
+
 /// e^{2πi f d/n}, reduced exactly.
 #[inline(always)] // a closure would not inherit the instruction set
-fn roots4<const FMA: bool>(unity: Unity, f: F4<FMA>, d: u64) -> C4<FMA> {
-    let f = f.0;
+pub(crate) fn roots4<const FMA: bool>(unity: Unity, f: [u64; 4], d: u64) -> C4<FMA> {
     let r = [
-        unity.product(f[0] as u64, d) as f64,
-        unity.product(f[1] as u64, d) as f64,
-        unity.product(f[2] as u64, d) as f64,
-        unity.product(f[3] as u64, d) as f64,
+        unity.product(f[0], d) as f64,
+        unity.product(f[1], d) as f64,
+        unity.product(f[2], d) as f64,
+        unity.product(f[3], d) as f64,
     ];
     cis_turns4::<FMA>(F4(r) * F4::splat(1.0 / unity.order() as f64))
 }
 
+/// Four bins of a chunk; element i of every F4 belongs to bin i. The last fills up.
+#[inline(always)] // a few loads
+fn four_of(chunk: &[u32]) -> [u32; 4] {
+    let last = chunk.len() - 1;
+    [chunk[0], chunk[last.min(1)], chunk[last.min(2)], chunk[last]]
+}
+
+/// The lanes of four bins side by side.
+#[inline(always)] // must inherit the instruction set of its caller
+fn side_by_side<const FMA: bool>(bins: &[Line], pick: [u32; 4]) -> [C4<FMA>; 4] {
+    let (a, b) = (&bins[pick[0] as usize], &bins[pick[1] as usize]);
+    let (c, d) = (&bins[pick[2] as usize], &bins[pick[3] as usize]);
+    let mut line = [(F4::ZERO, F4::ZERO); 4];
+    for (tau, line) in line.iter_mut().enumerate() {
+        line.0 = F4([a.re[tau], b.re[tau], c.re[tau], d.re[tau]]);
+        line.1 = F4([a.im[tau], b.im[tau], c.im[tau], d.im[tau]]);
+    }
+    line
+}
+
+/// The frequency f ≡ residue mod size that is nearest to t turns per sample, 0 ≤ f < n.
+#[inline(always)] // must inherit the instruction set of its caller
+fn snap4<const FMA: bool>(t: F4<FMA>, residue: F4<FMA>, unity: Unity, size: usize) -> F4<FMA> {
+    let (length, modulus) = (F4::splat(unity.order() as f64), F4::splat(size as f64));
+    let inverse_modulus = F4::splat(1.0 / size as f64);
+    let m = ((t * length - residue) * inverse_modulus).round();
+    let f = m.mul_add(modulus, residue);
+    let f = (f + length).where_or(f.below(F4::ZERO), f);
+    f.where_or(f.below(length), f - length)
+}
+
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn comb_singles_body<const FMA: bool>(
+fn singles_body<const FMA: bool>(
     unity: Unity,
     bins: &[Line],
     size: usize,
     offsets: &[u64],
     list: &[u32],
-    out: &mut Vec<Singles>,
+    out: &mut [Singles],
 ) {
     // Without noise there is one line, and then everything stays in registers.
     match offsets.len() {
@@ -510,31 +614,19 @@ fn singles_of<const FMA: bool, const MOST: usize>(
     size: usize,
     offsets: &[u64],
     list: &[u32],
-    out: &mut Vec<Singles>,
+    out: &mut [Singles],
 ) {
-    out.clear();
-    let n = unity.order();
-    let (length, modulus) = (F4::splat(n as f64), F4::splat(size as f64));
-    let inverse_length = F4::splat(1.0 / n as f64);
-    let inverse_modulus = F4::splat(1.0 / size as f64);
+    let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
     let scale = F4::splat(0.25 / lines as f64);
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [(zero, zero); MOST];
-    for chunk in list.chunks(4) {
-        // Element i of every F4 belongs to bin i of the chunk.
-        let last = chunk.len() - 1;
-        let pick = [chunk[0], chunk[last.min(1)], chunk[last.min(2)], chunk[last]];
+    for (chunk, out) in list.chunks(4).zip(out) {
+        let pick = four_of(chunk);
         let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
-            let [a, b, c, d] = pick;
-            let (a, b) = (&bins[a as usize], &bins[b as usize]);
-            let (c, d) = (&bins[c as usize], &bins[d as usize]);
-            for (tau, line) in line.iter_mut().enumerate() {
-                line.0 = F4([a.re[tau], b.re[tau], c.re[tau], d.re[tau]]);
-                line.1 = F4([a.im[tau], b.im[tau], c.im[tau], d.im[tau]]);
-            }
+            *line = side_by_side::<FMA>(bins, pick);
         }
         let four = &four[..lines];
         let mut p = (zero, zero);
@@ -556,13 +648,10 @@ fn singles_of<const FMA: bool, const MOST: usize>(
             let step = F4::splat(1.0 / offsets[j] as f64);
             t = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t);
         }
-        let m = ((t * length - residue) * inverse_modulus).round();
-        let f = m.mul_add(modulus, residue);
-        let f = (f + length).where_or(f.below(zero), f);
-        let f = f.where_or(f.below(length), f - length);
+        let f = snap4::<FMA>(t, residue, unity, size);
         let z = cis_turns4::<FMA>(f * inverse_length);
         for j in 1..lines {
-            roots[j] = roots4::<FMA>(unity, f, offsets[j]);
+            roots[j] = roots4::<FMA>(unity, integers(f), offsets[j]);
         }
         let mut v = project4::<FMA>(&four[0], z);
         for j in 1..lines {
@@ -581,14 +670,273 @@ fn singles_of<const FMA: bool, const MOST: usize>(
                 }
             }
         }
-        out.push(Singles {
+        *out = Singles {
             f: f.0,
             re: v.0.0,
             im: v.1.0,
             root_re: z.0.0,
             root_im: z.1.0,
             residual: energy.0,
-        });
+        };
+    }
+}
+
+/// Decodes two frequencies in each listed bin of a comb, whose phases differ by more than `gap`
+/// turns: the vector form of [`decode_two`], but for values that are nearly parallel ([`CLOSE`]).
+/// The other arguments are those of [`comb_singles`].
+pub(crate) fn comb_doubles(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    gap: f64,
+    out: &mut Vec<Doubles>,
+) {
+    by_fours(list, 2 * offsets.len(), out, |list, out| {
+        doubles_part(unity, bins, size, offsets, list, gap, out);
+    });
+}
+
+dispatch! {
+    /// [`comb_doubles`] of one part of the list.
+    fn doubles_part(
+        unity: Unity,
+        bins: &[Line],
+        size: usize,
+        offsets: &[u64],
+        list: &[u32],
+        gap: f64,
+        out: &mut [Doubles],
+    ) = doubles_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn doubles_body<const FMA: bool>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    gap: f64,
+    out: &mut [Doubles],
+) {
+    match offsets.len() {
+        1 => doubles_of::<FMA, 1>(unity, bins, size, offsets, list, gap, out),
+        2..=4 => doubles_of::<FMA, 4>(unity, bins, size, offsets, list, gap, out),
+        _ => doubles_of::<FMA, MAX_LINES>(unity, bins, size, offsets, list, gap, out),
+    }
+}
+
+/// a·b - c·d.
+#[inline(always)] // eight instructions
+fn cross<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>, d: C4<FMA>) -> C4<FMA> {
+    let (re, im) = multiply_add::<FMA>(c, d, (F4::ZERO, F4::ZERO));
+    multiply_add::<FMA>(a, b, (-re, -im))
+}
+
+#[inline(always)] // two instructions
+fn norm_sqr4<const FMA: bool>(a: C4<FMA>) -> F4<FMA> {
+    a.0.mul_add(a.0, a.1 * a.1)
+}
+
+#[inline(always)] // two instructions
+fn scale4<const FMA: bool>(a: C4<FMA>, c: F4<FMA>) -> C4<FMA> {
+    (a.0 * c, a.1 * c)
+}
+
+/// a·conj(b).
+#[inline(always)] // four instructions
+fn against<const FMA: bool>(a: C4<FMA>, b: C4<FMA>) -> C4<FMA> {
+    multiply_add::<FMA>(a, conj(b), (F4::ZERO, F4::ZERO))
+}
+
+/// [`square_root`], four at a time.
+#[inline(always)] // must inherit the instruction set of its caller
+fn square_root4<const FMA: bool>(v: C4<FMA>) -> C4<FMA> {
+    let (zero, half) = (F4::<FMA>::ZERO, F4::splat(0.5));
+    let r = norm_sqr4::<FMA>(v).sqrt();
+    let a = (half * (r + v.0.abs())).sqrt();
+    let b = (half * v.1).div(a.where_or(zero.below(a), F4::splat(1.0)));
+    let left = v.0.below(zero);
+    let signed = (-a).where_or(v.1.below(zero), a);
+    (b.abs().where_or(left, a), signed.where_or(left, b))
+}
+
+/// 1 + w + w² + w³ for w = conj(z0)·z1: what four shifts of two phasors have in common.
+#[inline(always)] // a few instructions
+fn common<const FMA: bool>(z: [C4<FMA>; 2]) -> C4<FMA> {
+    let one = (F4::splat(1.0), F4::ZERO);
+    let w = against::<FMA>(z[1], z[0]);
+    let mut g = one;
+    for _ in 0..3 {
+        g = multiply_add::<FMA>(g, w, one);
+    }
+    g
+}
+
+/// [`pair`], four bins at a time; the values lack a factor 1/(16 - |g|²), which is positive.
+#[inline(always)] // must inherit the instruction set of its caller
+fn pair4<const FMA: bool>(line: &[C4<FMA>; 4], z: [C4<FMA>; 2], g: C4<FMA>) -> [C4<FMA>; 2] {
+    let r = [project4::<FMA>(line, z[0]), project4::<FMA>(line, z[1])];
+    solve4::<FMA>(F4::splat(4.0), g, r)
+}
+
+/// The solution of \[m, g; conj g, m\]·v = r, times the determinant m² - |g|².
+#[inline(always)] // ten instructions
+fn solve4<const FMA: bool>(m: F4<FMA>, g: C4<FMA>, r: [C4<FMA>; 2]) -> [C4<FMA>; 2] {
+    let minus = (-g.0, -g.1);
+    [
+        multiply_add::<FMA>(minus, r[1], scale4(r[0], m)),
+        multiply_add::<FMA>(conj(minus), r[0], scale4(r[1], m)),
+    ]
+}
+
+/// The two phases of each bin before the ladder, in turns per sample, and where there are none.
+#[inline(always)] // must inherit the instruction set of its caller
+fn two_phases<const FMA: bool>(four: &[[C4<FMA>; 4]]) -> ([F4<FMA>; 2], Mask<FMA>) {
+    let zero = (F4::<FMA>::ZERO, F4::ZERO);
+    let (c0, c1, bad) = if let [u] = four {
+        let det = cross::<FMA>(u[0], u[2], u[1], u[1]);
+        let size = norm_sqr4::<FMA>(det);
+        let mut energy = F4::ZERO;
+        for u in u {
+            energy = energy + norm_sqr4::<FMA>(*u);
+        }
+        let least = energy * energy * F4::splat(1e-24);
+        let bad = size.below(least);
+        let inverse = F4::splat(1.0).div(size.where_or(F4::ZERO.below(size), F4::splat(1.0)));
+        let c0 = against::<FMA>(cross::<FMA>(u[1], u[3], u[2], u[2]), det);
+        let c1 = against::<FMA>(cross::<FMA>(u[1], u[2], u[0], u[3]), det);
+        (scale4(c0, inverse), scale4(c1, inverse), bad)
+    } else {
+        let (mut a00, mut a11) = (F4::ZERO, F4::ZERO);
+        let [mut a01, mut b0, mut b1] = [zero; 3];
+        for line in four {
+            for t in 0..2 {
+                let (u0, u1) = (line[t], line[t + 1]);
+                let minus = (-line[t + 2].0, -line[t + 2].1);
+                a00 = a00 + norm_sqr4::<FMA>(u0);
+                a11 = a11 + norm_sqr4::<FMA>(u1);
+                a01 = multiply_add::<FMA>(conj(u0), u1, a01);
+                b0 = multiply_add::<FMA>(conj(u0), minus, b0);
+                b1 = multiply_add::<FMA>(conj(u1), minus, b1);
+            }
+        }
+        let det = a00 * a11 - norm_sqr4::<FMA>(a01);
+        let bad = det.below(a00 * a11 * F4::splat(1e-12));
+        let inverse = F4::splat(1.0).div(det.where_or(F4::ZERO.below(det), F4::splat(1.0)));
+        let minus = (-a01.0, -a01.1);
+        let c0 = multiply_add::<FMA>(minus, b1, scale4(b0, a11));
+        let c1 = multiply_add::<FMA>(conj(minus), b0, scale4(b1, a00));
+        (scale4(c0, inverse), scale4(c1, inverse), bad)
+    };
+    let half = scale4(c1, F4::splat(-0.5));
+    let (re, im) = multiply_add::<FMA>(half, half, zero);
+    let root = square_root4::<FMA>((re - c0.0, im - c0.1));
+    let first = atan2_turns4::<FMA>(half.1 + root.1, half.0 + root.0);
+    let second = atan2_turns4::<FMA>(half.1 - root.1, half.0 - root.0);
+    ([first, second], bad)
+}
+
+#[inline(always)] // must inherit the instruction set of its caller
+fn doubles_of<const FMA: bool, const MOST: usize>(
+    unity: Unity,
+    bins: &[Line],
+    size: usize,
+    offsets: &[u64],
+    list: &[u32],
+    gap: f64,
+    out: &mut [Doubles],
+) {
+    let inverse_length = F4::splat(1.0 / unity.order() as f64);
+    let zero = F4::<FMA>::ZERO;
+    let lines = offsets.len().min(MOST);
+    let mut four = [[(zero, zero); 4]; MOST];
+    let mut roots = [[(zero, zero); 2]; MOST];
+    for (chunk, out) in list.chunks(4).zip(out) {
+        let pick = four_of(chunk);
+        let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
+        for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
+            *line = side_by_side::<FMA>(bins, pick);
+        }
+        let four = &four[..lines];
+        let (mut t, bad) = two_phases::<FMA>(four);
+        for j in 1..lines {
+            let z = [cis_turns4::<FMA>(t[0]), cis_turns4::<FMA>(t[1])];
+            let g = common::<FMA>(z);
+            let (v0, vj) = (pair4::<FMA>(&four[0], z, g), pair4::<FMA>(&four[j], z, g));
+            let d = F4::splat(offsets[j] as f64);
+            let step = F4::splat(1.0 / offsets[j] as f64);
+            for i in 0..2 {
+                let turn = t[i] * d;
+                let back = cis_turns4::<FMA>(turn.round() - turn);
+                let here = multiply_add::<FMA>(vj[i], back, (zero, zero));
+                let q = against::<FMA>(here, v0[i]);
+                t[i] = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t[i]);
+            }
+        }
+        let between = t[0] - t[1];
+        let near = (between - between.round()).abs().below(F4::splat(gap));
+        let mut f = t;
+        let mut z = [(zero, zero); 2];
+        for i in 0..2 {
+            f[i] = snap4::<FMA>(t[i], residue, unity, size);
+            z[i] = cis_turns4::<FMA>(f[i] * inverse_length);
+            for j in 1..lines {
+                roots[j][i] = roots4::<FMA>(unity, integers(f[i]), offsets[j]);
+            }
+        }
+        // The Gram matrix [m, gram; conj gram, m].
+        let m = F4::splat(4.0 * lines as f64);
+        let line_gram = common::<FMA>(z);
+        let mut gram = line_gram;
+        let mut right = [project4::<FMA>(&four[0], z[0]), project4::<FMA>(&four[0], z[1])];
+        for j in 1..lines {
+            let turned = against::<FMA>(roots[j][1], roots[j][0]);
+            gram = multiply_add::<FMA>(turned, line_gram, gram);
+            for i in 0..2 {
+                let line = project4::<FMA>(&four[j], z[i]);
+                right[i] = multiply_add::<FMA>(line, conj(roots[j][i]), right[i]);
+            }
+        }
+        let det = m * m - norm_sqr4::<FMA>(gram);
+        let apart = det.div(m * m);
+        let bad_det = apart.below(F4::splat(1e-12));
+        let inverse = F4::splat(1.0).div(F4::splat(1.0).where_or(bad_det, det));
+        let mut v = solve4::<FMA>(m, gram, right);
+        for v in &mut v {
+            *v = scale4(*v, inverse);
+        }
+        let mut energy = zero;
+        for (j, line) in four.iter().enumerate() {
+            let mut p = v;
+            for i in 0..2 {
+                if j > 0 {
+                    p[i] = multiply_add::<FMA>(v[i], roots[j][i], (zero, zero));
+                }
+            }
+            for (tau, u) in line.iter().enumerate() {
+                let left = (u.0 - p[0].0 - p[1].0, u.1 - p[0].1 - p[1].1);
+                energy = left.0.mul_add(left.0, left.1.mul_add(left.1, energy));
+                for i in 0..2 {
+                    if tau < 3 {
+                        p[i] = multiply_add::<FMA>(p[i], z[i], (zero, zero));
+                    }
+                }
+            }
+        }
+        let none = F4::splat(-1.0);
+        let apart = none.where_or(bad, none.where_or(near, none.where_or(bad_det, apart)));
+        let values = |i: usize| Singles {
+            f: f[i].0,
+            re: v[i].0.0,
+            im: v[i].1.0,
+            root_re: z[i].0.0,
+            root_im: z[i].1.0,
+            residual: energy.0,
+        };
+        *out = Doubles { values: [values(0), values(1)], apart: apart.0 };
     }
 }
 
@@ -672,6 +1020,57 @@ mod tests {
                 assert_eq!(plain.f, f);
                 assert!((plain.value - a).norm() < 1e-12 * a.norm() && left < 1e-26 * a.norm_sqr());
             }
+        }
+    }
+
+    #[test]
+    fn the_vector_form_of_two_equals_the_plain_one() {
+        let (n, size) = (1u64 << 24, 64usize);
+        let unity = Unity::new(n);
+        for offsets in [&[0u64][..], &[0, 64, 2048], &[0, 20, 400, 8000, 160_000]] {
+            let mut rng = Rng::new(4, 5);
+            let mut bins = vec![Line::ZERO; offsets.len() * size];
+            let list: Vec<u32> = (0..size as u32).step_by(3).collect();
+            for &b in &list {
+                // One bin in four holds three frequencies, which neither form may take for two.
+                let count = if b % 4 == 1 { 3 } else { 2 };
+                let mut tone = || {
+                    let f = u64::from(b) + size as u64 * rng.below(n / size as u64);
+                    let a = Complex::new(rng.below(100) as f64 - 50.0, 1.0 + rng.below(9) as f64);
+                    (f, a)
+                };
+                let tones: Vec<_> = (0..count).map(|_| tone()).collect();
+                for (j, line) in lines(n, offsets, &tones).into_iter().enumerate() {
+                    bins[j * size + b as usize] = line;
+                }
+            }
+            let mut out = Vec::new();
+            comb_doubles(unity, &bins, size, offsets, &list, 0.0, &mut out);
+            let mut taken = 0;
+            for (i, &b) in list.iter().enumerate() {
+                let lanes = Lanes { data: &bins[b as usize..], stride: size, offsets };
+                let lattice = Lattice { n, modulus: size as u64, residue: b.into() };
+                let (f, plain) = decode_two(unity, lanes, lattice, 0.0).unwrap();
+                let (both, pair) = out[i / 4].pair(i % 4).unwrap();
+                let energy = lanes.energy();
+                assert!((pair.apart - plain.apart).abs() < 1e-12);
+                assert_eq!(pair.residual < 1e-20 * energy, plain.residual < 1e-20 * energy);
+                if b % 4 == 1 {
+                    assert!(pair.residual > 1e-20 * energy, "bin {b}");
+                } else if pair.apart > CLOSE {
+                    taken += 1;
+                    assert!(pair.residual < 1e-20 * energy, "bin {b}: {}", pair.residual / energy);
+                    assert_eq!([both[0].f, both[1].f], f);
+                    for (c, a) in both.iter().zip(plain.values) {
+                        assert!((c.a - a).norm() < 1e-9 * a.norm());
+                        assert!((c.z - unity.root(c.f)).norm() < 1e-15);
+                    }
+                }
+            }
+            assert!(taken > 10);
+            // Phases nearer than the gap are none.
+            comb_doubles(unity, &bins, size, offsets, &list, 0.6, &mut out);
+            assert!((0..list.len()).all(|i| out[i / 4].pair(i % 4).is_none()));
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod locate;
 pub(crate) mod number;
 pub(crate) mod peel;
 pub(crate) mod permute;
+pub(crate) mod prony;
 pub(crate) mod tally;
 pub(crate) mod unity;
 pub(crate) mod window;

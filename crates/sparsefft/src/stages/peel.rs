@@ -3,12 +3,14 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
-use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
-use crate::stages::hash::{Hash, Kind, Reach, reach_at, tone};
-use crate::stages::locate::line_energy;
+use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
+use crate::stages::locate::{MAX_LINES, line_energy, multiply_add, roots4};
+use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
+use crate::stages::window::{Kaiser, REACH};
 
 /// A frequency with its amplitude a = X/n and z = e^{2πif/n}.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,40 +20,133 @@ pub(crate) struct Coefficient {
     pub(crate) z: Complex<f64>,
 }
 
-dispatch! {
-    /// Subtracts coefficients from the residual of a hash; its energies are not touched.
-    pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient]) = peel_all_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn peel_all_body<const FMA: bool>(hash: &mut Hash, unity: Unity, known: &[Coefficient]) {
-    let Kind::Window { permutation, kaiser } = &hash.kind else {
+/// Subtracts coefficients from the residual of a hash; its energies are not touched.
+pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient]) {
+    let kind = hash.kind.clone();
+    let (size, Buffers { offsets, residual, .. }) = hash.bins_mut();
+    let Kind::Window { permutation, kaiser } = &kind else {
         for c in known {
-            let reach = hash.reach(c.f);
-            subtract::<FMA>(hash, unity, c, &reach);
+            let b = (c.f % size as u64) as usize;
+            for (&d, lines) in offsets.iter().zip(residual.chunks_exact_mut(size)) {
+                peel_bin(&mut lines[b..=b], &[d], unity, c);
+            }
         }
         return;
     };
-    let (permutation, kaiser, size) = (*permutation, kaiser.clone(), hash.buckets);
-    let (four, rest) = known.as_chunks::<4>();
-    for four in four {
+    let peel = Peel { permutation, kaiser, unity, offsets, size };
+    let work = 32 * (offsets.len() * known.len()) as u64;
+    // Every thread takes its own buckets, so each of them loses the same tones in the same order.
+    let piece = threads::piece(size, work);
+    if piece >= size {
+        let mut lines: [&mut [Line]; MAX_LINES] = Default::default();
+        for (to, line) in lines.iter_mut().zip(residual.chunks_exact_mut(size)) {
+            *to = line;
+        }
+        return peel_part(&peel, known, 0, &mut lines[..offsets.len()]);
+    }
+    let mut parts: Vec<Vec<&mut [Line]>> = (0..size).step_by(piece).map(|_| vec![]).collect();
+    for line in residual.chunks_exact_mut(size) {
+        for (part, lines) in parts.iter_mut().zip(line.chunks_mut(piece)) {
+            part.push(lines);
+        }
+    }
+    let one = |i: usize, part: &mut [Vec<&mut [Line]>]| {
+        let (first, len) = (i * piece, part[0][0].len());
+        let near = known.iter().filter(|c| peel.reaches(c.f, first, len)).copied();
+        peel_part(&peel, &near.collect::<Vec<_>>(), first, &mut part[0]);
+    };
+    threads::reduce_chunks(&mut parts, 1, work, one, |(), ()| ());
+}
+
+/// What peeling from a window hash needs to know.
+struct Peel<'a> {
+    permutation: &'a Permutation,
+    kaiser: &'a Kaiser,
+    unity: Unity,
+    offsets: &'a [u64],
+    size: usize,
+}
+
+impl Peel<'_> {
+    /// Whether f reaches any of the `len` buckets from `first` on.
+    fn reaches(&self, f: u64, first: usize, len: usize) -> bool {
+        let from = self.permutation.position(f, self.size) as usize + self.size - 1;
+        // Buckets from the first of the part to the first reached, going up.
+        let ahead = (from - first) % self.size;
+        ahead < len || ahead + REACH > self.size
+    }
+}
+
+dispatch! {
+    /// Subtracts coefficients from the buckets from `first` on: lines for every offset.
+    fn peel_part(peel: &Peel<'_>, known: &[Coefficient], first: usize, lines: &mut [&mut [Line]])
+        = peel_part_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn peel_part_body<const FMA: bool>(
+    peel: &Peel<'_>,
+    known: &[Coefficient],
+    first: usize,
+    lines: &mut [&mut [Line]],
+) {
+    let size = peel.size;
+    for chunk in known.chunks(4) {
+        // Nothing fills up: what it reaches loses nothing.
+        let mut four = [Coefficient { a: Complex::ZERO, ..chunk[0] }; 4];
+        four[..chunk.len()].copy_from_slice(chunk);
         // Four polynomials side by side hide each other's latency.
-        let mut first = [0.0; 4];
+        let mut reached = [0.0; 4];
         let mut away = [F4::<FMA>::ZERO; 4];
         for i in 0..4 {
-            let p = permutation.position(four[i].f, size);
-            first[i] = p.floor() - 1.0;
-            away[i] = F4::splat(first[i] - p) + F4::COUNT;
+            let p = peel.permutation.position(four[i].f, size);
+            reached[i] = p.floor() - 1.0;
+            away[i] = F4::splat(reached[i] - p) + F4::COUNT;
         }
-        let gains = kaiser.responses::<FMA, 4>(away);
-        for i in 0..4 {
-            subtract::<FMA>(hash, unity, &four[i], &reach_at(first[i], gains[i], size));
+        let gains = peel.kaiser.responses::<FMA, 4>(away);
+        for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
+            let tones = tones::<FMA>(peel.unity, &four, d);
+            for i in 0..4 {
+                // Mostly neighbours; some go around the end, or reach into another part.
+                let at = (reached[i] as i64 - first as i64) as usize;
+                if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
+                    for (from, gain) in lines.iter_mut().zip(gains[i].0) {
+                        subtract_line::<FMA>(from, &tones[i], gain);
+                    }
+                } else {
+                    let reach = reach_at(reached[i] as i64, gains[i], size);
+                    for (&b, gain) in reach.bins.iter().zip(reach.gains) {
+                        if let Some(from) = lines.get_mut((b as usize).wrapping_sub(first)) {
+                            subtract_line::<FMA>(from, &tones[i], gain);
+                        }
+                    }
+                }
+            }
         }
     }
-    for c in rest {
-        let reach = hash.reach_wide::<FMA>(c.f);
-        subtract::<FMA>(hash, unity, c, &reach);
+}
+
+/// The lanes a·e^{2πi f(d+τ)/n} of four coefficients: [`tone`], four at a time.
+#[inline(always)] // must inherit the instruction set of its caller
+fn tones<const FMA: bool>(unity: Unity, four: &[Coefficient; 4], d: u64) -> [Line; 4] {
+    let zero = (F4::<FMA>::ZERO, F4::ZERO);
+    let [p, q, r, s] = four;
+    let z = (F4([p.z.re, q.z.re, r.z.re, s.z.re]), F4([p.z.im, q.z.im, r.z.im, s.z.im]));
+    let mut a = (F4([p.a.re, q.a.re, r.a.re, s.a.re]), F4([p.a.im, q.a.im, r.a.im, s.a.im]));
+    if d > 0 {
+        let turned = roots4::<FMA>(unity, [p.f, q.f, r.f, s.f], d);
+        a = multiply_add::<FMA>(a, turned, zero);
     }
+    let square = multiply_add::<FMA>(z, z, zero);
+    let (b, c) = (multiply_add::<FMA>(a, z, zero), multiply_add::<FMA>(a, square, zero));
+    let d = multiply_add::<FMA>(b, square, zero);
+    let re = F4::transpose([a.0, b.0, c.0, d.0]);
+    let im = F4::transpose([a.1, b.1, c.1, d.1]);
+    let mut lines = [Line::ZERO; 4];
+    for (i, line) in lines.iter_mut().enumerate() {
+        (line.re, line.im) = (re[i].0, im[i].0);
+    }
+    lines
 }
 
 #[inline(always)] // must inherit the instruction set of its caller

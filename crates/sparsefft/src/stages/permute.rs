@@ -30,8 +30,9 @@ impl Permutation {
         } else {
             mul_mod(self.sigma, f, self.n)
         };
-        // One rounding each in the conversion, the product and the quotient: at most 2^-51 B.
-        moved as f64 * buckets as f64 / self.n as f64
+        // One rounding each in the conversion, the quotient and the product: at most 2^-51 B. The
+        // quotient is the same for all frequencies.
+        moved as i64 as f64 * (buckets as f64 / self.n as f64)
     }
 }
 

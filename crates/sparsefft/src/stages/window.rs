@@ -30,7 +30,7 @@ pub(crate) struct Kaiser {
     beta: f64,
     /// Taps G(0), G(1), …; the window is symmetric.
     taps: Vec<f64>,
-    /// Power-series coefficients of the response in A, highest first.
+    /// Power-series coefficients of the response in A, highest first; an even number.
     series: Vec<f64>,
     /// Σ G²: the noise power in a bucket is that of a sample times this.
     energy: f64,
@@ -51,6 +51,9 @@ impl Kaiser {
                 break;
             }
             series.push(series[series.len() - 1] / ((2.0 * k) * (2.0 * k + 1.0)));
+        }
+        if series.len() % 2 == 1 {
+            series.push(0.0);
         }
         series.reverse();
         let scale = beta / (2.0 * half * beta.sinh());
@@ -106,19 +109,23 @@ impl Kaiser {
     ) -> [F4<FMA>; N] {
         let slope = (self.beta * self.beta + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2);
         let (slope, top) = (F4::splat(-slope), F4::splat(self.beta * self.beta));
-        let mut a = x;
-        for a in &mut a {
-            *a = (*a * *a).mul_add(slope, top);
+        // Odd and even powers apart: two chains of half the length hide each other's latency.
+        let (mut a, mut square) = (x, x);
+        for i in 0..N {
+            a[i] = (a[i] * a[i]).mul_add(slope, top);
+            square[i] = a[i] * a[i];
         }
-        let mut p = [F4::splat(0.0); N];
-        for &c in &self.series {
+        let (pairs, _) = self.series.as_chunks::<2>();
+        let (mut odd, mut p) = ([F4::splat(0.0); N], [F4::splat(0.0); N]);
+        for &[c, d] in pairs {
             for i in 0..N {
-                p[i] = p[i].mul_add(a[i], F4::splat(c));
+                odd[i] = odd[i].mul_add(square[i], F4::splat(c));
+                p[i] = p[i].mul_add(square[i], F4::splat(d));
             }
         }
         for i in 0..N {
             let inside = x[i].abs().below(F4::splat(HALF_WIDTH));
-            p[i] = p[i].where_or(inside, F4::splat(0.0));
+            p[i] = odd[i].mul_add(a[i], p[i]).where_or(inside, F4::splat(0.0));
         }
         p
     }

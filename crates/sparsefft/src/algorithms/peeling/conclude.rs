@@ -55,7 +55,7 @@ impl Engine<'_, '_> {
             }
         }
         let problem = &self.run.plan.problem;
-        let explained: f64 = self.known.iter().map(|c| c.a.norm_sqr()).sum();
+        let sizes = self.known.sizes();
         let rest = if self.noisy || !self.known.is_empty() {
             self.noise / self.power.max(f64::MIN_POSITIVE)
         } else {
@@ -64,7 +64,7 @@ impl Engine<'_, '_> {
         let residual = if reason.is_none() {
             rest.min(1.0)
         } else {
-            (1.0 - explained / self.power.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+            (1.0 - sizes.energy / self.power.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
         };
         let mut short = false;
         let tolerable = residual <= problem.tolerance * problem.tolerance;
@@ -101,8 +101,7 @@ impl Engine<'_, '_> {
             None => f64::INFINITY,
         };
         let certified = reason.is_none();
-        let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
-        let short = short && detection_limit < 0.1 * weakest.sqrt();
+        let short = short && detection_limit < 0.1 * sizes.weakest.sqrt();
         let certificate = Certificate {
             verdict: if certified { Verdict::Certified } else { Verdict::Uncertified },
             reason,
@@ -191,8 +190,8 @@ impl Engine<'_, '_> {
     fn verify(&mut self) -> Result<(u64, u64, f64), Error> {
         let problem = &self.run.plan.problem;
         let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
-        let weakest = self.known.iter().map(|c| c.a.norm_sqr()).fold(f64::INFINITY, f64::min);
-        let quiet = ((60.0 * self.noise / weakest) as u64).min(self.most_buckets());
+        let sizes = self.known.sizes();
+        let quiet = ((60.0 * self.noise / sizes.weakest) as u64).min(self.most_buckets());
         let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
         let buckets = self.run.plan.menu().map_or(buckets, |menu| buckets.min(menu.verify));
         let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
@@ -220,7 +219,7 @@ impl Engine<'_, '_> {
         }
         let mut left = hash.energy.iter().filter(|e| **e > limit).count() as u64;
         // The window weighs its ends down, but no sample anywhere can exceed the sum of all.
-        let sum = self.known.iter().map(|c| c.a.norm_sqr().sqrt()).sum::<f64>() * (1.0 + 1e-9);
+        let sum = sizes.sum * (1.0 + 1e-9);
         let noise = self.noise * (20.0 + (4.0 * buckets as f64).ln());
         left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
         // Half way between two buckets, where the gain is least.

@@ -1,7 +1,10 @@
 //! One attempt: measure, set the noise level, decode what stands alone.
 
 use super::{Outcome, refuse, resolve, window_hash};
+use crate::Error;
 use crate::algorithms::{Answer, Run};
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
@@ -9,11 +12,12 @@ use crate::stages::Stage;
 use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Hash, Kind};
 use crate::stages::known::Known;
-use crate::stages::locate::{Found, Lattice, MAX_LINES, comb_singles, decode_two};
+use crate::stages::locate::{
+    CLOSE, Found, Lattice, MAX_LINES, comb_doubles, comb_singles, decode_two,
+};
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
-use crate::{Complex, Error};
 use std::sync::Arc;
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
@@ -146,43 +150,39 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
         let limit = self.limit(hash, hash.lanes());
         out.clear();
-        out.resize(hash.energy.len(), 0);
-        // Without a branch: which bins are active cannot be foretold.
-        let mut count = 0;
-        for (b, e) in (0u32..).zip(&hash.energy) {
-            out[count] = b;
-            count += usize::from(*e > limit);
+        let mut places = [0; SOME + 4];
+        for (first, energy) in (0..).step_by(SOME).zip(hash.energy.chunks(SOME)) {
+            let count = list_above(energy, limit, first, &mut places);
+            out.extend_from_slice(&places[..count]);
         }
-        out.truncate(count);
     }
 
     /// Sets the noise power from the quiet bins of a hash: the p-quantile of their energies,
-    /// corrected for the share that is occupied.
-    fn measure_noise(&mut self, hash: &Hash) {
+    /// corrected for the share that is occupied. Lists the bins that are active then.
+    fn measure_noise(&mut self, hash: &Hash, list: &mut Vec<u32>) {
         if self.declared_exact() {
-            return;
+            return self.active(hash, list);
         }
         let per_lane = match &hash.kind {
             Kind::Comb => hash.buckets as f64,
             Kind::Window { kaiser, .. } => 1.0 / kaiser.energy(),
         };
-        let mut list = std::mem::take(&mut self.run.workspace.lists[1]);
         // If quiet bins are silent to rounding, there is no noise to measure.
         self.noise = 0.0;
-        self.active(hash, &mut list);
+        self.active(hash, list);
         if (list.len() as f64) > CROWDED * hash.buckets as f64 {
             let scratch = &mut self.run.workspace.energies;
             let p = 0.3;
             self.noise = floor(&hash.energy, hash.lanes(), p, scratch) * per_lane;
-            self.active(hash, &mut list);
+            self.active(hash, list);
             let occupied = list.len() as f64 / hash.buckets as f64;
             let quiet = (p / (1.0 - occupied.min(0.6))).min(0.75);
             // The same rank among the quiet bins alone.
             let value = self.noise * quantile(hash.lanes(), p);
             self.noise = value / quantile(hash.lanes(), quiet);
             self.noisy = true;
+            self.active(hash, list);
         }
-        self.run.workspace.lists[1] = list;
     }
 
     /// Adds the lines that the weakest active bin needs. `false` if no ladder can place it.
@@ -208,7 +208,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.least = if noisy { gamma * floor * (5.0 / margin).powi(2) } else { 0.0 };
         for &d in offsets {
             if !hash.offsets.contains(&d) && hash.offsets.len() < MAX_LINES {
-                hash.measure(self.run, d)?;
+                hash.measure_more(self.run, d)?;
             }
         }
         Ok(true)
@@ -244,37 +244,36 @@ impl<'r, 'a> Engine<'r, 'a> {
             None => {
                 let mut comb = Hash::new(self.run, fft, Kind::Comb);
                 for &d in ladder {
-                    comb.measure(self.run, d)?;
+                    comb.measure_more(self.run, d)?;
                 }
                 comb
             }
         };
-        self.power = comb.energy.iter().sum::<f64>() / comb.lanes() as f64;
+        self.power = comb.total / comb.lanes() as f64;
         if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
             self.comb = Some(comb);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
-        self.measure_noise(&comb);
-        self.look(comb)
+        let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
+        self.measure_noise(&comb, &mut active);
+        self.look(comb, active)
     }
 
-    /// Decodes a measured comb, with windows for what it leaves.
-    fn look(&mut self, mut comb: Hash) -> Result<Outcome, Error> {
+    /// Decodes the active bins of a measured comb, with windows for what it leaves.
+    fn look(&mut self, mut comb: Hash, mut active: Vec<u32>) -> Result<Outcome, Error> {
         let bins = comb.buckets;
         let least_noise = self.noise;
-        let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
-        self.active(&comb, &mut active);
         let mut crowded = active.len() as f64 > CROWDED * bins as f64;
         let mut placed = true;
         if !crowded && self.noisy {
             let before = comb.offsets.len();
             placed = self.climb(&mut comb, bins as u64, &active)?;
             if comb.offsets.len() > before {
-                self.measure_noise(&comb);
+                self.measure_noise(&comb, &mut active);
                 if self.tolerant {
                     (self.noisy, self.noise) = (true, self.noise.max(least_noise));
+                    self.active(&comb, &mut active);
                 }
-                self.active(&comb, &mut active);
                 crowded = active.len() as f64 > CROWDED * bins as f64;
             }
         }
@@ -292,6 +291,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.weak += 1;
         }
         if self.weak == 0 && !self.suspects.is_empty() {
+            self.decode_crowds()?;
+            self.run.clock.lap(Stage::Locate);
             self.resolve()?;
             self.polish();
         }
@@ -325,7 +326,9 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         let outcome = if let Some(mut comb) = self.comb.take() {
             comb.sum_energies();
-            self.look(comb)?
+            let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
+            self.active(&comb, &mut active);
+            self.look(comb, active)?
         } else if let Some(mut hash) = self.windows.pop() {
             hash.begin_peeling();
             self.windows.push(hash);
@@ -354,16 +357,15 @@ impl<'r, 'a> Engine<'r, 'a> {
         let beta = if self.declared_exact() { BETAS[4] } else { self.first_beta() };
         let mut hash = window_hash(self.run, buckets, beta, u64::from(self.attempt) - 1);
         for &d in ladder {
-            hash.measure(self.run, d)?;
+            hash.measure_more(self.run, d)?;
         }
         self.power = window_power(&hash);
         if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
             hash.recycle(self.run);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
-        self.measure_noise(&hash);
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
-        self.active(&hash, &mut active);
+        self.measure_noise(&hash, &mut active);
         // A frequency lights up to four buckets, so a window is crowded later than a comb.
         let crowded = active.len() as f64 > 0.8 * buckets as f64;
         let mut placed = true;
@@ -405,33 +407,58 @@ impl<'r, 'a> Engine<'r, 'a> {
         let (one, two) = (self.limit(comb, lanes - 1), self.limit(comb, lanes - 2));
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
         comb_singles(self.unity, &comb.measured, comb.buckets, &comb.offsets, active, &mut singles);
-        let gap = if self.noisy { GAP } else { 0.0 };
-        let mut lattice = Lattice { n: self.n, modulus: comb.buckets as u64, residue: 0 };
-        for (i, &bin) in active.iter().enumerate() {
-            let b = bin as usize;
-            let energy = comb.energy[b];
-            let (s, i) = (&singles[i / 4], i % 4);
-            if s.residual[i] <= one + OWN_ROUNDING * energy {
-                let value = Complex::new(s.re[i], s.im[i]);
-                let z = Complex::new(s.root_re[i], s.root_im[i]);
-                self.take(Coefficient { f: s.f[i] as u64, a: value, z });
-                comb.energy[b] = s.residual[i];
-                continue;
-            }
-            lattice.residue = b as u64;
-            let found = decode_two(self.unity, comb.measured_lanes_of(b), lattice, gap);
-            match found.filter(|(_, p)| p.residual <= two + OWN_ROUNDING * energy) {
-                Some((f, pair)) => {
-                    for (f, a) in f.into_iter().zip(pair.values) {
-                        self.take(Coefficient { f, a, z: self.unity.root(f) });
-                    }
-                    comb.energy[b] = pair.residual;
-                    self.note_loose(b, pair.apart);
+        let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
+        shared.clear();
+        self.known.reserve(active.len());
+        for (chunk, s) in active.chunks(4).zip(&singles) {
+            for (i, &b) in chunk.iter().enumerate() {
+                let energy = &mut comb.energy[b as usize];
+                if s.residual[i] <= one + OWN_ROUNDING * *energy {
+                    *energy = s.residual[i];
+                    self.take(s.coefficient(i));
+                } else {
+                    shared.push(b);
                 }
-                None => self.suspects.push(bin),
             }
         }
         self.run.workspace.singles = singles;
+        self.decode_shared(comb, &shared, two);
+        self.run.workspace.lists[1] = shared;
+    }
+
+    /// Decodes bins that hold more than one frequency.
+    fn decode_shared(&mut self, comb: &mut Hash, shared: &[u32], limit: f64) {
+        let gap = if self.noisy { GAP } else { 0.0 };
+        let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
+        let Hash { buckets, .. } = *comb;
+        comb_doubles(self.unity, &comb.measured, buckets, &comb.offsets, shared, gap, &mut doubles);
+        for (chunk, d) in shared.chunks(4).zip(&doubles) {
+            for (i, &bin) in chunk.iter().enumerate() {
+                let b = bin as usize;
+                let mut found = d.pair(i);
+                if found.is_some_and(|(_, pair)| pair.apart < CLOSE) {
+                    // Digits are lost there, which the plain form brings back.
+                    let lattice = Lattice { n: self.n, modulus: buckets as u64, residue: b as u64 };
+                    let lanes = comb.measured_lanes_of(b);
+                    let plain = decode_two(self.unity, lanes, lattice, gap);
+                    let z = |f| self.unity.root(f);
+                    found = plain.map(|(f, pair)| {
+                        let c = |i: usize| Coefficient { f: f[i], a: pair.values[i], z: z(f[i]) };
+                        ([c(0), c(1)], pair)
+                    });
+                }
+                let most = limit + OWN_ROUNDING * comb.energy[b];
+                match found.filter(|(_, pair)| pair.residual <= most) {
+                    Some((both, pair)) => {
+                        both.into_iter().for_each(|c| self.take(c));
+                        comb.energy[b] = pair.residual;
+                        self.note_loose(b, pair.apart);
+                    }
+                    None => self.suspects.push(bin),
+                }
+            }
+        }
+        self.run.workspace.doubles = doubles;
     }
 
     /// Notes a decoded frequency, or that it is too weak to be placed.
@@ -495,6 +522,63 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 }
 
+/// Values that are listed at a time.
+const SOME: usize = 256;
+
+dispatch! {
+    /// Lists the places, counted from `first` on, of the values above a limit, and returns how many
+    /// there are. There is room for four more than values.
+    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 4]) -> usize
+        = list_above_body
+}
+
+/// For each set of four bits, their places in order, and how many there are.
+const SET: [([u32; 4], usize); 16] = {
+    let mut table = [([0; 4], 0); 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let mut i = 0;
+        while i < 4 {
+            if bits >> i & 1 == 1 {
+                table[bits].0[table[bits].1] = i as u32;
+                table[bits].1 += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn list_above_body<const FMA: bool>(
+    values: &[f64],
+    limit: f64,
+    first: u32,
+    out: &mut [u32; SOME + 4],
+) -> usize {
+    let (mut at, mut count) = (first, 0);
+    let (four, rest) = values.as_chunks::<4>();
+    for four in four {
+        let bits = F4::<FMA>(*four).above_bits(F4::splat(limit));
+        let (places, more) = &SET[bits as usize & 15];
+        // Without a branch: which are above cannot be foretold.
+        if let Some(out) = out[count..].first_chunk_mut::<4>() {
+            for (out, place) in out.iter_mut().zip(places) {
+                *out = at + place;
+            }
+        }
+        at += 4;
+        count += more;
+    }
+    for value in rest {
+        out[count] = at;
+        at += 1;
+        count += usize::from(*value > limit);
+    }
+    count
+}
+
 /// Most frequencies that a comb bin with this many lanes can be asked for.
 pub(super) fn most_members(lanes: usize) -> usize {
     (lanes - 1).min(crate::stages::estimate::MAX_FIT)
@@ -505,11 +589,11 @@ pub(super) fn coefficient(unity: Unity, s: Found) -> Coefficient {
     Coefficient { f: s.f, a: s.value, z: unity.root(s.f) }
 }
 
-/// Power of a sample as a window hash sees it: E Σ|V|² = buckets · Σ G² · power per lane.
+/// Power of a sample as a measured window hash sees it: E Σ|V|² = buckets · Σ G² · power per lane.
 pub(super) fn window_power(hash: &Hash) -> f64 {
     let Kind::Window { kaiser, .. } = &hash.kind else { return 0.0 };
     let lanes = (hash.lanes() * hash.buckets) as f64;
-    hash.energy.iter().sum::<f64>() / (lanes * kaiser.energy())
+    hash.total / (lanes * kaiser.energy())
 }
 
 /// Whether a bucket holds more than its two neighbours.

@@ -14,6 +14,7 @@ use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::estimate::{Equations, MAX_FIT, View, corrections, fit};
 use crate::stages::hash::{Hash, Kind};
+use crate::stages::known::residue;
 use crate::stages::locate::{
     Found, Lanes, Lattice, MAX_LINES, decode_one, decode_two, line_energy, locate_one, locate_two,
     phasors, value_of_one, values_of_two,
@@ -21,6 +22,7 @@ use crate::stages::locate::{
 use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
 use crate::stages::permute::distance;
+use crate::stages::prony::{SHIFTS, several};
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
 
@@ -34,6 +36,7 @@ const GAP: f64 = 0.115;
 pub(super) struct Scratch {
     active: Vec<u32>,
     open: Vec<u32>,
+    owner: Vec<u32>,
     chosen: Vec<u32>,
     part: Vec<Coefficient>,
     lines: Vec<Line>,
@@ -93,6 +96,105 @@ impl Engine<'_, '_> {
             let limit = self.limit(hash, hash.lanes());
             hash.energy[b] <= limit && hash.lanes() as f64 * (a * gain).norm_sqr() > 4.0 * limit
         })
+    }
+
+    /// Three or four frequencies in the open bins of a comb without noise, from four more shifts next
+    /// to the first. A coarser comb gives them: once what is known is taken out of its bins, most of
+    /// those that hold an open bin hold nothing else. Its samples lie beside those that were read.
+    pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
+        /// Offset of the coarser comb.
+        const NEXT: u64 = 4;
+        /// Coarse bins per open one: twice as many cost as much as the windows they save.
+        const ROOM: u64 = 64;
+        let open = self.suspects.len() as u64;
+        let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
+        let alone = self.comb.as_ref().is_some_and(|comb| comb.offsets[..] == [0]);
+        // A menu holds no such samples; noise hides what four more shifts would tell.
+        let planned = self.run.plan.menu().is_some();
+        if !alone || planned || self.noisy || 8 * open > fine || self.n < 8 * fine {
+            return Ok(());
+        }
+        let mut bins = fine;
+        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(32) {
+            bins /= 2;
+        }
+        let fft = self.run.plan.fft(bins as usize);
+        let mut coarse = Hash::new(self.run, fft, Kind::Comb);
+        coarse.measure(self.run, NEXT)?;
+        // Which coarse bins hold one open bin, which several.
+        const NONE: u32 = u32::MAX;
+        const SEVERAL: u32 = u32::MAX - 1;
+        let mut owner = std::mem::take(&mut self.scratch.owner);
+        owner.clear();
+        owner.resize(bins as usize, NONE);
+        for &b in &self.suspects {
+            let owner = &mut owner[(u64::from(b) % bins) as usize];
+            *owner = if *owner == NONE { b } else { SEVERAL };
+        }
+        for c in self.known.iter() {
+            let b = residue(c.f, bins);
+            if owner[b] < SEVERAL {
+                peel_bin(&mut coarse.measured[b..=b], &[NEXT], self.unity, c);
+            }
+        }
+        let limits = [3, 4].map(|m| self.limit(&coarse, SHIFTS - m));
+        if let Some(mut comb) = self.comb.take() {
+            for i in 0..self.suspects.len() {
+                let b = self.suspects[i];
+                let rough = (u64::from(b) % bins) as usize;
+                if owner[rough] == b {
+                    let b = b as usize;
+                    let lines = [comb.measured[b], coarse.measured[rough]];
+                    if let Some(left) = self.decode_crowd(b, comb.buckets, &lines, NEXT, limits) {
+                        comb.energy[b] = left;
+                    }
+                }
+            }
+            self.comb = Some(comb);
+        }
+        self.scratch.owner = owner;
+        coarse.recycle(self.run);
+        Ok(())
+    }
+
+    /// Decodes a bin with three or four frequencies; returns what they leave of the first line.
+    fn decode_crowd(
+        &mut self,
+        b: usize,
+        bins: usize,
+        lines: &[Line; 2],
+        next: u64,
+        limits: [f64; 2],
+    ) -> Option<f64> {
+        let offsets = [0, next];
+        let lanes = Lanes::new(lines, &offsets);
+        let own = OWN_ROUNDING * lanes.energy();
+        let mut shifts = [Complex::ZERO; SHIFTS];
+        for (tau, shift) in shifts.iter_mut().enumerate() {
+            *shift = lines[tau / 4].lane(tau % 4);
+        }
+        let lattice = Lattice { n: self.n, modulus: bins as u64, residue: b as u64 };
+        for (m, limit) in [3, 4].into_iter().zip(limits) {
+            let Some(phases) = several(&shifts, m) else { continue };
+            let mut f = phases.map(|t| lattice.snap(t).0);
+            let f = &mut f[..m];
+            f.sort_unstable();
+            if f.windows(2).any(|f| f[0] == f[1]) {
+                continue;
+            }
+            let Some(fit) = self.fit_bin(lanes, f) else { continue };
+            if fit.residual > limit + own {
+                continue;
+            }
+            let mut rest = [lines[0]];
+            for (&f, value) in f.iter().zip(fit.values) {
+                let c = coefficient(self.unity, Found { f, value });
+                peel_bin(&mut rest, &[0], self.unity, &c);
+                self.known.push(c);
+            }
+            return Some(line_energy(&rest[0]));
+        }
+        None
     }
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
@@ -377,7 +479,8 @@ impl Engine<'_, '_> {
 
     fn improve(&mut self, chosen: &[u32]) {
         // Noise limits the values long before rounding does; without it, what the first solution
-        // leaves is solved for again.
+        // leaves is solved for again, unless it changed so little that its own error is rounding.
+        const LITTLE: f64 = 1e-10;
         let loud = self.noise > 1e-8 * self.power;
         let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-28) };
         let all = chosen.len() == self.known.len();
@@ -409,8 +512,10 @@ impl Engine<'_, '_> {
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
             drop(views);
+            let mut little = true;
             for (&i, change) in chosen.iter().zip(&equations.change) {
                 let c = &mut self.known[i as usize];
+                little &= change.norm_sqr() < LITTLE * c.a.norm_sqr();
                 c.a += change;
                 let change = Coefficient { a: *change, ..*c };
                 if !all {
@@ -431,6 +536,9 @@ impl Engine<'_, '_> {
             self.scratch.equations = equations;
             self.scratch.part = part;
             self.scratch.lines = lines;
+            if little {
+                break;
+            }
         }
         if let Some(comb) = &self.comb {
             let size = comb.buckets as u64;

@@ -17,9 +17,11 @@ use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::hash::add_energies;
 use crate::stages::locate::{Lanes, MAX_LINES};
 use crate::stages::number::Rng;
 use crate::{Complex, Error};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A tone as the solver keeps it.
@@ -221,7 +223,7 @@ impl Comb {
         if from == 0 {
             self.sum_energies();
         } else {
-            add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
+            self.add_energies(from..to);
         }
         // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
         if !total(&self.energy).is_finite() {
@@ -243,7 +245,7 @@ impl Comb {
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
             weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
-            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch);
+            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch, 1.0);
         }
         run.workspace.give(weighted);
         run.workspace.give(scratch);
@@ -262,7 +264,16 @@ impl Comb {
         let bins = self.bins();
         self.energy.clear();
         self.energy.resize(bins, 0.0);
-        add_energies(&self.residual[..self.offsets.len() * bins], &mut self.energy);
+        self.add_energies(0..self.offsets.len());
+    }
+
+    /// Adds the energies of the lines of these offsets.
+    fn add_energies(&mut self, offsets: Range<usize>) {
+        let bins = self.bins();
+        let lines = &self.residual[offsets.start * bins..offsets.end * bins];
+        for part in lines.chunks_exact(bins) {
+            add_energies(part, &mut self.energy);
+        }
     }
 
     /// The lines of offset number j as they were read.
@@ -380,38 +391,6 @@ fn weigh_body<const FMA: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
 }
 
 dispatch! {
-    /// Adds Σ|lane|² of every line to the energy of its bin.
-    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
-    for part in lines.chunks_exact(energy.len()) {
-        let (four, rest) = part.as_chunks::<4>();
-        let (sums, last) = energy.as_chunks_mut::<4>();
-        for (e, lines) in sums.iter_mut().zip(four) {
-            let powers = [
-                power::<FMA>(&lines[0]),
-                power::<FMA>(&lines[1]),
-                power::<FMA>(&lines[2]),
-                power::<FMA>(&lines[3]),
-            ];
-            *e = (F4(*e) + F4::sums(powers)).0;
-        }
-        for (e, line) in last.iter_mut().zip(rest) {
-            *e += power::<FMA>(line).sum();
-        }
-    }
-}
-
-/// |lane|² of the four lanes.
-#[inline(always)] // must inherit the instruction set of its caller
-fn power<const FMA: bool>(line: &Line) -> F4<FMA> {
-    let (re, im) = (F4::<FMA>(line.re), F4(line.im));
-    re.mul_add(re, im * im)
-}
-
-dispatch! {
     /// The sum of all.
     pub(crate) fn total(energy: &[f64]) -> f64 = total_body
 }
@@ -449,16 +428,15 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
     let (four, rest) = energy.as_chunks::<4>();
-    let (limits, one) = (F4::<FMA>::splat(limit), F4::splat(1.0));
-    let mut count = F4::ZERO;
+    let limits = F4::<FMA>::splat(limit);
+    let mut count = 0;
     for e in four {
-        count = count + one.where_or(limits.below(F4(*e)), F4::ZERO);
+        count += F4(*e).above_bits(limits).count_ones() as usize;
     }
-    let mut more = 0;
     for &e in rest {
-        more += usize::from(e > limit);
+        count += usize::from(e > limit);
     }
-    count.sum() as usize + more
+    count
 }
 
 dispatch! {

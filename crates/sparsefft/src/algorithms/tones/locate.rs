@@ -62,12 +62,10 @@ fn active_body<const FMA: bool>(energy: &[f64], limit: f64, out: &mut Vec<u32>) 
     let limits = F4::<FMA>::splat(limit);
     let (four, rest) = energy.as_chunks::<4>();
     for (at, e) in four.iter().enumerate() {
-        if limits.below(F4(*e)).any() {
-            for k in 0..4 {
-                if e[k] > limit {
-                    out.push((4 * at + k) as u32);
-                }
-            }
+        let mut bits = F4::<FMA>(*e).above_bits(limits);
+        while bits != 0 {
+            out.push(4 * at as u32 + bits.trailing_zeros());
+            bits &= bits - 1;
         }
     }
     for (k, &e) in rest.iter().enumerate() {
