@@ -160,9 +160,9 @@ impl<const MOST: usize> Shared<MOST> {
             for j in 0..size {
                 let [g, _] = self.response::<FMA>(comb, i, j);
                 let a = self.lanes[i][j] * self.amplitudes[j];
-                for b in 0..MAX_FIT {
-                    self.re[i][b] += a.re * g[b];
-                    self.im[i][b] += a.im * g[b];
+                for (b, g) in g.iter().enumerate() {
+                    self.re[i][b] += a.re * g;
+                    self.im[i][b] += a.im * g;
                 }
             }
         }
@@ -365,7 +365,7 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
             shared.places[i] += delta;
             shared.amplitudes[i] += Complex::new(right[3 * i], right[3 * i + 1]);
         }
-        if !(largest < 5.0) {
+        if largest >= 5.0 {
             return None;
         }
         if largest < enough {

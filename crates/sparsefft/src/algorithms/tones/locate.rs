@@ -511,13 +511,13 @@ fn values_body<const FMA: bool>(both: &Exponentials, lines: &[Line]) -> Option<[
         return None;
     }
     let mut right = [Complex::<f64>::ZERO; 2];
-    for i in 0..2 {
+    for (right, conjugate) in right.iter_mut().zip(&both.conjugate) {
         let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-        for (p, u) in both.conjugate[i].iter().zip(lines).take(both.lines) {
+        for (p, u) in conjugate.iter().zip(lines).take(both.lines) {
             re = F4(p.re).mul_add(F4(u.re), F4(p.im).negate_mul_add(F4(u.im), re));
             im = F4(p.re).mul_add(F4(u.im), F4(p.im).mul_add(F4(u.re), im));
         }
-        right[i] = Complex::new(re.sum(), im.sum());
+        *right = Complex::new(re.sum(), im.sum());
     }
     let (m, gram) = (both.lanes, both.gram);
     Some([
