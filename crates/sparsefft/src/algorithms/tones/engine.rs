@@ -127,14 +127,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         let beta = if exact { TIGHTEST } else { self.beta.clamp(BETAS[0], most) };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
-        let s2 = self.quantile(&first, CROWD);
-        let mut wanted = self.crowded(&first, s2, CROWDED);
+        let noise = self.crowd_and_median(&first);
+        let mut wanted = self.crowded(&first, noise, CROWDED);
         if wanted.is_none() {
             // The first line tells the window, so that the others need not be windowed twice.
             let beta = first.window.beta;
-            let (_, s2) = self.tighten(&mut first, s2);
+            let (_, noise) = self.tighten(&mut first, noise);
             if first.window.beta != beta {
-                wanted = self.crowded(&first, s2, CROWDED);
+                wanted = self.crowded(&first, noise, CROWDED);
             }
         }
         if let Some(wanted) = wanted {
@@ -162,7 +162,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 
     /// What is needed if more than this share of the bins is occupied: tones fill a main lobe each.
-    pub(super) fn crowded(&mut self, comb: &Comb, s2: f64, most: f64) -> Option<Next> {
+    /// `noise` is what [`crowd_and_median`](Engine::crowd_and_median) says.
+    fn crowded(&self, comb: &Comb, noise: (f64, f64), most: f64) -> Option<Next> {
+        let (s2, median) = noise;
         let bins = comb.bins();
         if s2 == 0.0 || bins >= self.most {
             return None;
@@ -172,7 +174,6 @@ impl<'r, 'a> Engine<'r, 'a> {
         let active = above(&comb.energy, limits.detect);
         let share = active as f64 / bins as f64;
         // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
-        let median = self.quantile(comb, MEDIAN);
         let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
         if share <= most && !full {
             return None;
@@ -189,13 +190,26 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
     pub(super) fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
-        let step = comb.bins().div_ceil(512);
         let sample = &mut self.run.workspace.energies;
-        sample.clear();
-        sample.extend(comb.energy.iter().step_by(step));
+        gather_some(comb, sample);
         let rank = ((sample.len() as f64 * p) as usize).min(sample.len() - 1);
         let value = *sample.select_nth_unstable_by(rank, f64::total_cmp).1;
         value / threshold(comb.lanes(), z)
+    }
+
+    /// The same from [`CROWD`] and from [`MEDIAN`], before anything is peeled.
+    fn crowd_and_median(&mut self, comb: &Comb) -> (f64, f64) {
+        let sample = &mut self.run.workspace.energies;
+        gather_some(comb, sample);
+        let rank = |(p, _): (f64, f64)| (sample.len() as f64 * p) as usize;
+        let (low, middle) = (rank(CROWD), rank(MEDIAN));
+        let (_, &mut crowd, above) = sample.select_nth_unstable_by(low, f64::total_cmp);
+        let median = match middle.checked_sub(low + 1).filter(|rest| *rest < above.len()) {
+            Some(rest) => *above.select_nth_unstable_by(rest, f64::total_cmp).1,
+            None => crowd,
+        };
+        let lanes = comb.lanes();
+        (crowd / threshold(lanes, CROWD.1), median / threshold(lanes, MEDIAN.1))
     }
 
     /// The floor of a comb whose noise power is s2.
@@ -212,10 +226,12 @@ impl<'r, 'a> Engine<'r, 'a> {
         Floor { s2, leak2, white: s2 > NOISY * leak2 }
     }
 
-    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise,
-    /// whose power is s2. Returns the floor and the power of the noise under that window.
-    fn tighten(&mut self, comb: &mut Comb, mut s2: f64) -> (Floor, f64) {
+    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise;
+    /// `noise` as [`crowd_and_median`](Engine::crowd_and_median) says. Returns the floor and the noise
+    /// under that window.
+    fn tighten(&mut self, comb: &mut Comb, mut noise: (f64, f64)) -> (Floor, (f64, f64)) {
         loop {
+            let s2 = noise.0;
             let floor = self.floor(comb, s2);
             // Where more bins cannot be had, narrow lobes come first; once the tones are peeled the
             // window may still become tighter.
@@ -223,9 +239,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             match tighter(&floor, &comb.window, s2) {
                 Some(beta) if beta.min(most) > comb.window.beta => {
                     comb.rewindow(self.run, beta.min(most));
-                    s2 = self.quantile(comb, CROWD);
+                    noise = self.crowd_and_median(comb);
                 }
-                _ => return (floor, s2),
+                _ => return (floor, noise),
             }
         }
     }
@@ -247,9 +263,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Everything after the first comb has been measured.
     pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let n = self.run.plan.problem.n;
-        let s2 = self.quantile(first, CROWD);
-        let (floor, s2) = self.tighten(first, s2);
-        if let Some(wanted) = self.crowded(first, s2, 1.4 * CROWDED)
+        let noise = self.crowd_and_median(first);
+        let (floor, noise) = self.tighten(first, noise);
+        if let Some(wanted) = self.crowded(first, noise, 1.4 * CROWDED)
             && self.bins < self.most
         {
             // All lines see weaker tones than the first.
@@ -286,8 +302,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             if other.bins() != self.bins && (open == 0 || hidden) {
                 // A finer comb sees what this one cannot.
                 let least = other.bins().max(4 * self.bins);
-                let s2 = self.quantile(&other, CROWD);
-                let wanted = if hidden { self.crowded(&other, s2, CROWDED) } else { None };
+                let noise = self.crowd_and_median(&other);
+                let wanted = if hidden { self.crowded(&other, noise, CROWDED) } else { None };
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
                 let next = wanted.unwrap_or(Next { bins: least, beta: first.window.beta });
@@ -344,6 +360,12 @@ impl<'r, 'a> Engine<'r, 'a> {
         let next = self.next(first, limits.floor.s2, wanted);
         Ok(Outcome::Grow(next, Some(Box::new(found))))
     }
+}
+
+/// Energies of a few hundred bins.
+fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
+    sample.clear();
+    sample.extend(comb.energy.iter().step_by(comb.bins().div_ceil(512)));
 }
 
 /// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
