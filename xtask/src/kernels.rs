@@ -43,8 +43,16 @@ fn units() -> Vec<Unit> {
         architecture,
         options: Vec::new(),
     };
-    let quick =
-        |name: &str, architecture| Unit { source: "quick.cu", ..sparse(name, architecture) };
+    let wide = |name: &str, architecture| Unit {
+        source: "wide.cu",
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "four.cuh"],
+        ..sparse(name, architecture)
+    };
+    let cluster = |source, name: &str, architecture| Unit {
+        source,
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "several.cuh", "quick.cuh"],
+        ..sparse(name, architecture)
+    };
     let vote = Unit {
         name: "vote.ptx".into(),
         source: "vote.cu",
@@ -59,8 +67,12 @@ fn units() -> Vec<Unit> {
         sparse("sparse_70.ptx", ARCHITECTURE),
         sparse("sparse_90.ptx", CLUSTERS),
         sparse("sparse_90.cubin", HOPPER),
-        quick("quick_90.ptx", CLUSTERS),
-        quick("quick_90.cubin", HOPPER),
+        cluster("quick.cu", "quick_90.ptx", CLUSTERS),
+        cluster("quick.cu", "quick_90.cubin", HOPPER),
+        cluster("noisy.cu", "noisy_90.ptx", CLUSTERS),
+        cluster("noisy.cu", "noisy_90.cubin", HOPPER),
+        wide("wide_70.ptx", ARCHITECTURE),
+        wide("wide_90.cubin", HOPPER),
     ]
 }
 

@@ -1,9 +1,10 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [case:27:1000:0.1[:4096[:7]]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
-//! is white. `events` is the time between two events around one launch, `queue` that of one of
+//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
+//! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
 
 mod cufft;
@@ -279,9 +280,6 @@ fn row(
 
 fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     let cufft = Cufft::open();
-    let begin = Instant::now();
-    CudaPlan::new(device, problem(1 << 20, 50, Noise::Exact))?;
-    println!("kernels loaded in {:.2} s", begin.elapsed().as_secs_f64());
     println!("numbers in brackets: status, barriers, rounds, lines, climbs, found, open");
     for (log_n, k, sigma, combs) in [
         (22u32, 50usize, 0.0, &[256usize, 512, 1024][..]),
@@ -346,7 +344,7 @@ fn dense_and_top(device: &Device, data: &mut Buffer<f64>, k: usize) -> Result<f6
 }
 
 /// The tables of the documentation: time over n and over k, beside cuFFT.
-fn tables(device: &Device) -> Result<(), Failure> {
+fn tables(device: &Device, least_k: Option<usize>) -> Result<(), Failure> {
     let cufft = Cufft::open();
     let rows = (18..=28).flat_map(|l| [(l, 50usize, 0.0), (l, 1000, 0.0)]);
     let over_k = [16usize, 200, 4000, 10_000, 43_000].map(|k| (27u32, k, 0.0));
@@ -356,7 +354,7 @@ fn tables(device: &Device) -> Result<(), Failure> {
         rows.chain(over_k).chain(noisy).chain([(24, 1000, 0.1), (27, 1000, 0.1)])
     {
         let n = 1u64 << log_n;
-        if 32 * k as u64 > n {
+        if 32 * k as u64 > n || least_k.is_some_and(|least| k < least) {
             continue;
         }
         let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 5)?;
@@ -379,7 +377,9 @@ fn tables(device: &Device) -> Result<(), Failure> {
 }
 
 /// The voting algorithms, wall clock with the answer on the host.
-fn voting(device: &Device) -> Result<(), Failure> {
+fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
+    let rows: Vec<String> = words.iter().filter(|w| w.starts_with("vote:")).cloned().collect();
+    let explain = words.iter().any(|w| w == "explain");
     println!("n | k | algorithm | wall us | error | place");
     for (log_n, k) in [
         (18u32, 50usize),
@@ -391,6 +391,9 @@ fn voting(device: &Device) -> Result<(), Failure> {
         (24, 1000),
         (27, 1000),
     ] {
+        if !rows.is_empty() && !rows.contains(&format!("vote:{log_n}:{k}")) {
+            continue;
+        }
         let n = 1u64 << log_n;
         let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
         for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
@@ -399,19 +402,23 @@ fn voting(device: &Device) -> Result<(), Failure> {
             let plan = CudaPlan::new(device, problem)?;
             let answer = plan.transform(&data.signal())?;
             let mut times = Vec::new();
+            let mut stages = Vec::new();
             for _ in 0..11 {
                 let begin = Instant::now();
-                plan.transform(&data.signal())?;
+                let answer = plan.transform(&data.signal())?;
                 times.push(begin.elapsed().as_secs_f64() * 1e6);
+                stages = answer.report().stages.clone();
             }
             println!(
-                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {:?}",
+                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {stages:?}",
                 median(times),
                 worst(&truths[0], &answer),
                 answer.report().place,
                 answer.certificate().verdict,
-                answer.report().stages,
             );
+            if explain {
+                println!("{}", plan.plan());
+            }
         }
     }
     Ok(())
@@ -447,13 +454,21 @@ fn scatter(
 }
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
-fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+fn accuracy(
+    device: &Device,
+    quiet: bool,
+    least_k: Option<usize>,
+    failures: &mut u32,
+) -> Result<(), Failure> {
     println!(
         "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
     );
     let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
     let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
-    for (log_n, k, sigma) in few.chain(many).chain([(18, 50, 0.1), (18, 300, 0.1)]) {
+    let most = [(22, 4000, 0.0), (27, 4000, 0.0), (27, 10_000, 0.0), (27, 43_000, 0.0)];
+    let noisy = [(18, 50, 0.1), (18, 300, 0.1), (18, 1000, 0.1), (20, 50, 0.1), (20, 1000, 0.1)];
+    let rows = few.chain(many).chain(most).filter(|_| quiet).chain(noisy);
+    for (log_n, k, sigma) in rows.filter(|row| least_k.is_none_or(|least| row.1 >= least)) {
         let n = 1u64 << log_n;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
@@ -466,17 +481,19 @@ fn accuracy(device: &Device, failures: &mut u32) -> Result<(), Failure> {
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
         };
-        if log_n > 18 {
+        if log_n > 18 && sigma == 0.0 {
             let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
             let mut data = device.alloc::<f64>(n as usize)?;
             let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
-            for _ in 0..1000 {
+            // Writing many coefficients takes longer than the transform.
+            for _ in 0..if k > 1000 { 4_000_000 / k } else { 1000 } {
                 let truth = scatter(device, &mut data, &fft, k, &mut random)?;
                 judge(&truth, plan.transform(&data.signal())?);
             }
         } else {
-            for seed in 0..10 {
-                let (truths, data) = make(device, n, k, 1.0, sigma, 100, 1000 + seed)?;
+            let batch = if log_n > 18 { 25 } else { 100 };
+            for seed in 0..1000 / batch as u64 {
+                let (truths, data) = make(device, n, k, 1.0, sigma, batch, 1000 + seed)?;
                 for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
                     judge(truth, answer?);
                 }
@@ -549,16 +566,21 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
     let cases = || words.iter().filter(|w| w.starts_with("case:"));
-    let both = !["check", "time", "tables", "accuracy", "voting"].into_iter().any(has)
+    let both = !["check", "time", "tables", "accuracy", "noise", "voting"].into_iter().any(has)
         && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
     }
+    let begin = Instant::now();
     let device = Device::new(0)?;
-    println!("{}", device.name()?);
+    let opened = begin.elapsed().as_secs_f64();
+    CudaPlan::new(&device, problem(1 << 20, 50, Noise::Exact))?;
+    let loaded = begin.elapsed().as_secs_f64() - opened;
+    println!("{}, opened in {opened:.2} s, kernels loaded in {loaded:.2} s", device.name()?);
     let begin = Instant::now();
     let mut failures = 0;
+    let least_k = words.iter().find_map(|w| w.strip_prefix("k:")?.parse().ok());
     if both || has("check") {
         check(&device, &mut failures)?;
         println!("{failures} failures; checks took {:.1} s", begin.elapsed().as_secs_f64());
@@ -567,13 +589,13 @@ fn main() -> Result<(), Failure> {
         benchmark(&device, &found)?;
     }
     if has("tables") {
-        tables(&device)?;
+        tables(&device, least_k)?;
     }
     if has("voting") {
-        voting(&device)?;
+        voting(&device, &words)?;
     }
-    if has("accuracy") {
-        accuracy(&device, &mut failures)?;
+    if has("accuracy") || has("noise") {
+        accuracy(&device, has("accuracy"), least_k, &mut failures)?;
     }
     for words in cases() {
         case(&device, words, &found)?;

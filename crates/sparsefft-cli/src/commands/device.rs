@@ -33,18 +33,11 @@ impl FromStr for Target {
     }
 }
 
-/// Predicted nanoseconds on the CPU above which `auto` looks for a GPU: opening one takes a good
-/// part of a second, far longer than most transforms.
-#[cfg(feature = "cuda")]
-const WORTH_A_GPU: f64 = 2e9;
-
 impl Target {
     /// Carries a plan out.
     #[cfg(feature = "cuda")]
     pub fn transform<S: Samples>(self, plan: &Plan, signal: &S) -> Result<Spectrum> {
-        use sparsefft::cuda::{CudaPlan, Device};
-        let costly =
-            || plan.recipe().estimates.first().is_some_and(|e| e.nanoseconds > WORTH_A_GPU);
+        use sparsefft::cuda::{CudaPlan, Device, worth_opening};
         let on = |i: u32| -> Result<Spectrum> {
             let device = Device::new(i)?;
             let spectrum =
@@ -54,7 +47,7 @@ impl Target {
         };
         match self {
             Target::Cuda(i) => on(i),
-            Target::Auto if costly() && sparsefft::cuda::available().is_ok() => on(0),
+            Target::Auto if worth_opening(plan) && sparsefft::cuda::available().is_ok() => on(0),
             _ => Ok(plan.transform(signal)?),
         }
     }

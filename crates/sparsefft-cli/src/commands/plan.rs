@@ -59,6 +59,27 @@ pub fn run(args: &Args) -> Result<Exit> {
             );
         }
     }
+    text += &on_a_gpu(&plan);
     print(&text)?;
     Ok(Exit::Found)
+}
+
+/// What the same would take on a GPU.
+#[cfg(feature = "cuda")]
+fn on_a_gpu(plan: &Plan) -> String {
+    let Some(cost) = sparsefft::cuda::predict(plan) else {
+        return "  on a GPU: the CPU would do this\n".into();
+    };
+    let time = |nanoseconds: f64| seconds(nanoseconds * 1e-9);
+    let mut text = format!("  on a GPU (as an H200), samples there: {}", time(cost.resident));
+    if let Some(here) = cost.from_host {
+        text += &format!("; samples here: {}", time(here));
+    }
+    text + &format!("; {} more to open it\n", time(cost.opening))
+}
+
+/// Nothing: this program has no GPU support.
+#[cfg(not(feature = "cuda"))]
+fn on_a_gpu(_: &Plan) -> String {
+    String::new()
 }

@@ -12,7 +12,7 @@ use crate::plan::{Prepared, VERIFY_BETA, verify_buckets};
 use crate::problem::{Algorithm, Noise};
 use crate::spectrum::Peak;
 use crate::stages::certify::{normal_quantile, threshold};
-use crate::stages::ladder::ladder as climbs;
+use crate::stages::ladder::{ladder as climbs, margin};
 use crate::stages::locate::MAX_LINES;
 use crate::stages::permute::Permutation;
 use crate::stages::window::{BETAS, Kaiser};
@@ -24,6 +24,8 @@ const ROUNDS: usize = 4;
 const GAMMAS: usize = 80;
 /// Most blocks of one group.
 pub(super) const MOST_BLOCKS: usize = 256;
+/// Least margin of two lines at the planned noise: a bin may be five times weaker than planned.
+const WIDE_MARGIN: f64 = 14.0;
 /// Bytes of the workspace of one transform above which fewer lines are kept.
 const ROOM: usize = 256 << 20;
 
@@ -31,29 +33,29 @@ const ROOM: usize = 256 << 20;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Hash {
-    buckets: u32,
-    reads: u32,
+    pub(super) buckets: u32,
+    pub(super) reads: u32,
     passes: u32,
     lines: u32,
     radix: [u32; 8],
     stride: [u32; 8],
     items: [u32; 8],
-    step: u64,
-    back: u64,
-    taps: u64,
-    roots: u64,
-    series: u64,
+    pub(super) step: u64,
+    pub(super) back: u64,
+    pub(super) taps: u64,
+    pub(super) roots: u64,
+    pub(super) series: u64,
     bins: u64,
     spare: u64,
-    terms: u32,
+    pub(super) terms: u32,
     window: u32,
     mask: u64,
     staged: u64,
-    inverse: f64,
-    energy: f64,
-    leak: f64,
-    beta2: f64,
-    slope: f64,
+    pub(super) inverse: f64,
+    pub(super) energy: f64,
+    pub(super) leak: f64,
+    pub(super) beta2: f64,
+    pub(super) slope: f64,
 }
 
 /// As `struct Ladder`.
@@ -104,9 +106,9 @@ pub(super) struct Header {
 pub(super) struct Args {
     pub(super) x: u64,
     pub(super) stride: u64,
-    n: u64,
-    mask: u64,
-    inverse: f64,
+    pub(super) n: u64,
+    pub(super) mask: u64,
+    pub(super) inverse: f64,
     pub(super) tables: u64,
     pub(super) work: u64,
     pub(super) work_stride: u64,
@@ -119,7 +121,7 @@ pub(super) struct Args {
     planned: u32,
     rounds: u32,
     offsets: [u64; MAX_LINES],
-    capacity: u32,
+    pub(super) capacity: u32,
     changes: u32,
     slots: u32,
     pad: u32,
@@ -131,11 +133,11 @@ pub(super) struct Args {
     change: u64,
     comb_ladders: u64,
     window_ladders: u64,
-    sigmas: f64,
-    threshold: [f64; 4 * MAX_LINES + 1],
+    pub(super) sigmas: f64,
+    pub(super) threshold: [f64; 4 * MAX_LINES + 1],
     normal: [f64; 33],
-    comb: Hash,
-    verify: Hash,
+    pub(super) comb: Hash,
+    pub(super) verify: Hash,
     window: [Hash; ROUNDS],
 }
 
@@ -206,6 +208,31 @@ impl From<&Args> for QuickArgs {
     }
 }
 
+/// As `struct Noisy` in `noisy.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NoisyArgs {
+    quick: QuickArgs,
+    e: u32,
+    pad: u32,
+    normal: u64,
+    two_lines: [f64; 3],
+    eight_lines: [f64; 3],
+}
+
+impl From<&Args> for NoisyArgs {
+    fn from(a: &Args) -> Self {
+        NoisyArgs {
+            quick: a.into(),
+            e: (a.offsets[1] / 3) as u32,
+            pad: 0,
+            normal: a.comb_ladders,
+            two_lines: [8, 7, 6].map(|lanes| a.threshold[lanes]),
+            eight_lines: [30, 29, 28].map(|lanes| a.threshold[lanes]),
+        }
+    }
+}
+
 /// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
 const SLOT: usize = 304;
 const COUNTERS: usize = 64;
@@ -244,7 +271,7 @@ pub(super) struct Level {
 }
 
 /// Appends plain values, 64-byte aligned; returns where.
-fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
+pub(super) fn put<T: Copy>(bytes: &mut Vec<u8>, values: &[T]) -> u64 {
     bytes.resize(bytes.len().next_multiple_of(64), 0);
     let at = bytes.len() as u64;
     // SAFETY: the types put are plain numbers without padding, or complex ones.
@@ -276,10 +303,10 @@ fn radices(size: usize) -> Option<Vec<u32>> {
 }
 
 /// Hands out places in the workspace.
-struct Room(u64);
+pub(super) struct Room(pub(super) u64);
 
 impl Room {
-    fn take(&mut self, bytes: usize) -> u64 {
+    pub(super) fn take(&mut self, bytes: usize) -> u64 {
         let at = self.0;
         self.0 += bytes.next_multiple_of(256) as u64;
         at
@@ -303,12 +330,42 @@ impl Level {
     pub(super) fn quick(plan: &Prepared, bins: usize, verify: usize, sigmas: f64) -> Option<Self> {
         let k = plan.problem.k()? as usize;
         let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0], verify)?;
-        let args = &mut level.args;
-        args.capacity = (2 * k + 64) as u32;
-        // Room for clock readings behind the entries.
-        let bytes = size_of::<Header>() + args.capacity as usize * size_of::<Entry>() + 512;
-        args.out_stride = bytes as u64;
+        level.results(2 * k + 64);
         Some(level)
+    }
+
+    /// A level for the kernels of `wide.cu`, which need the comb and the verifying window alone.
+    pub(super) fn wide(plan: &Prepared, bins: usize, attempt: u32, sigmas: f64) -> Option<Self> {
+        let k = plan.problem.k()?;
+        let mut level = Self::new(plan, bins, attempt, sigmas, &[0])?;
+        level.args.capacity = (k + k / 2) as u32 + 64;
+        Some(level)
+    }
+
+    /// A level for the kernels of `noisy.cu`, with lines at 0 and 3e; `None` where two lines do not
+    /// place the frequencies.
+    pub(super) fn noisy(plan: &Prepared, bins: usize, verify: usize, sigmas: f64) -> Option<Self> {
+        let Noise::Snr(decibels) = plan.problem.noise else { return None };
+        let gamma = bins as f64 * 10f64.powf(decibels / 10.0);
+        let margin = |e: u64| margin(&[0, 3 * e], gamma, plan.problem.n, bins as u64);
+        let scales = || (4..=32u64).map(|i| (4 * i, margin(4 * i)));
+        let best = scales().map(|(_, c)| c).fold(0.0, f64::max);
+        // Far lines tell close frequencies apart. Bins where two nearly cancel need a wide margin.
+        let (e, _) = scales().rfind(|&(_, c)| c >= WIDE_MARGIN && c >= 0.75 * best)?;
+        let k = plan.problem.k()? as usize;
+        let mut level = Self::verified_by(plan, bins, 1, sigmas, &[0, 3 * e], verify)?;
+        // These kernels climb no ladders; normal quantiles take their place.
+        level.args.comb_ladders = put(&mut level.tables, &level.args.normal);
+        level.results(2 * k + 64);
+        Some(level)
+    }
+
+    /// Sets the most coefficients that come back.
+    fn results(&mut self, capacity: usize) {
+        self.args.capacity = capacity as u32;
+        // Room for clock readings behind the entries.
+        let bytes = size_of::<Header>() + capacity * size_of::<Entry>() + 512;
+        self.args.out_stride = bytes as u64;
     }
 
     fn verified_by(
@@ -545,11 +602,16 @@ impl Level {
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
         let scale = problem.n as f64;
-        let mut peaks: Vec<Peak> = entries
-            .iter()
-            .filter(|e| e.re * e.re + e.im * e.im > negligible)
-            .map(|e| Peak { index: e.f, value: Complex::new(e.re, e.im) * scale })
-            .collect();
+        // One pass over what has just come over the bus. The kernels for many coefficients have sorted it.
+        let mut peaks = Vec::with_capacity(entries.len());
+        let (mut sorted, mut last) = (true, 0);
+        for e in entries {
+            sorted &= e.f >= last;
+            last = e.f;
+            if e.re * e.re + e.im * e.im > negligible {
+                peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
+            }
+        }
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
         } else {
@@ -585,7 +647,9 @@ impl Level {
             (Algorithm::Auto, true) => Algorithm::Robust,
             (named, _) => named,
         };
-        sort_by_index(&mut peaks, problem.n);
+        if !sorted {
+            sort_by_index(&mut peaks, problem.n);
+        }
         if real {
             symmetrise(&mut peaks, problem.n);
         }
@@ -593,32 +657,60 @@ impl Level {
     }
 }
 
-/// Sorts by index, eleven bits at a time: the order in which a device finds things is as good as
-/// random, and comparing would take longer than the transform.
+/// Sorts by index: the order in which a device finds things is as good as random, and comparing
+/// would take longer than the transform. Peaks that are spread over all frequencies are put nearly
+/// into place by their leading bits; others are sorted eleven bits at a time.
 fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
     const BITS: u32 = 11;
-    if peaks.len() < 256 {
+    /// Most peaks with the same leading bits that are sorted by insertion.
+    const FEW: u32 = 16;
+    if peaks.len() < 64 {
         peaks.sort_unstable_by_key(|p| p.index);
         return;
     }
+    let bits = u64::BITS - (n - 1).leading_zeros();
     let mut other = peaks.clone();
-    for shift in (0..u64::BITS - n.leading_zeros()).step_by(BITS as usize) {
-        let digit = |p: &Peak| (p.index >> shift) as usize & ((1 << BITS) - 1);
-        let mut place = [0u32; 1 << BITS];
-        for p in peaks.iter() {
-            place[digit(p)] += 1;
-        }
-        let mut before = 0;
-        for count in &mut place {
-            (before, *count) = (before + *count, before);
-        }
-        for p in peaks.iter() {
-            let at = &mut place[digit(p)];
-            other[*at as usize] = *p;
-            *at += 1;
+    let lead = bits.saturating_sub(peaks.len().ilog2().min(BITS));
+    if by_digit(peaks, &mut other, lead, FEW) {
+        for i in 1..other.len() {
+            let mut at = i;
+            while at > 0 && other[at - 1].index > other[at].index {
+                other.swap(at - 1, at);
+                at -= 1;
+            }
         }
         std::mem::swap(peaks, &mut other);
+        return;
     }
+    for shift in (0..bits).step_by(BITS as usize) {
+        by_digit(peaks, &mut other, shift, u32::MAX);
+        std::mem::swap(peaks, &mut other);
+    }
+}
+
+/// Sorts by eleven bits of the index, from `shift` on, in stable order. False if more than `most`
+/// peaks have the same.
+fn by_digit(from: &[Peak], to: &mut [Peak], shift: u32, most: u32) -> bool {
+    const MASK: u64 = (1 << 11) - 1;
+    let digit = |p: &Peak| (p.index >> shift & MASK) as usize;
+    let mut place = [0u32; MASK as usize + 1];
+    for p in from {
+        place[digit(p)] += 1;
+    }
+    let (mut before, mut crowd) = (0, 0);
+    for count in &mut place {
+        crowd = crowd.max(*count);
+        (before, *count) = (before + *count, before);
+    }
+    if crowd > most {
+        return false;
+    }
+    for p in from {
+        let at = &mut place[digit(p)];
+        to[*at as usize] = *p;
+        *at += 1;
+    }
+    true
 }
 
 /// Averages conjugate pairs of sorted peaks, which real samples make equal up to noise.
@@ -660,12 +752,26 @@ mod tests {
 
     type Emulate = unsafe extern "C" fn(*const Args, u32);
     type Size = unsafe extern "C" fn(u32) -> u32;
+    type Z = Complex<f64>;
+    type Several = unsafe extern "C" fn(
+        u64,
+        u32,
+        u32,
+        u32,
+        u32,
+        u32,
+        *const Z,
+        f64,
+        f64,
+        *mut u64,
+        *mut Z,
+    ) -> bool;
 
     /// The emulation, compiled once per run; without a C++ compiler the tests say so.
     /// `SPARSEFFT_EMULATE_FLAGS=-fsanitize=thread` (and libtsan in `LD_PRELOAD`) looks for missing
     /// barriers.
-    fn emulation() -> Option<(Emulate, Size)> {
-        static BUILT: OnceLock<Option<(Emulate, Size)>> = OnceLock::new();
+    fn emulation() -> Option<(Emulate, Size, Several)> {
+        static BUILT: OnceLock<Option<(Emulate, Size, Several)>> = OnceLock::new();
         *BUILT.get_or_init(|| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
             let library =
@@ -693,6 +799,10 @@ mod tests {
                         opened,
                         c"emulate_size".as_ptr(),
                     )),
+                    std::mem::transmute::<*mut c_void, Several>(dlsym(
+                        opened,
+                        c"emulate_several".as_ptr(),
+                    )),
                 ))
             }
         })
@@ -704,7 +814,7 @@ mod tests {
         x: &[Complex<f64>],
         threads: u32,
     ) -> Option<(Header, Result<Spectrum, &'static str>)> {
-        let (emulate, _) = emulation()?;
+        let (emulate, ..) = emulation()?;
         let plan = Plan::new(problem.clone()).unwrap();
         let prepared = plan.prepared();
         let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
@@ -782,7 +892,7 @@ mod tests {
 
     #[test]
     fn both_sides_agree_on_the_layout() {
-        let Some((_, size)) = emulation() else { return };
+        let Some((_, size, _)) = emulation() else { return };
         let here = [size_of::<Args>(), size_of::<Header>(), size_of::<Entry>(), SLOT, 32];
         let here = here.into_iter().chain([size_of::<Ladder>(), size_of::<Hash>()]);
         for (i, bytes) in here.enumerate() {
@@ -841,16 +951,77 @@ mod tests {
         }
     }
 
+    /// The tries of `noisy.cu` on one bin: two to four frequencies in noise of 20 dB, some of them
+    /// close. What is found is right, and nearly all are: of 40 bins each, 39, 38 and 34 are expected
+    /// with two, three and four frequencies.
+    #[test]
+    fn several_frequencies_of_a_noisy_bin_are_told_apart() {
+        let Some((_, _, several)) = emulation() else { return };
+        const LINES: [u64; 8] = [0, 4, 8, 12, 100, 200, 300, 3200];
+        // Scales 1 to 4, e (5), lines (6); from 16 on, one frequency is split.
+        const TRIES: [&[u32]; 3] = [&[5, 2], &[5, 2, 22], &[1, 2, 17]];
+        let (n, bins) = (1u64 << 27, 4096u64);
+        let noise = 0.01 / bins as f64;
+        let mut rng = Rng::new(12, 5);
+        let uniform = |rng: &mut Rng| (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
+        for (m, least) in [(2usize, 35), (3, 32), (4, 26)] {
+            let mut found = 0;
+            for _ in 0..40 {
+                let b = rng.below(bins);
+                let mut truth = BTreeMap::new();
+                while truth.len() < m {
+                    let f = b + bins * rng.below(n / bins);
+                    truth.insert(f, Complex::cis(std::f64::consts::TAU * uniform(&mut rng)));
+                }
+                let lane = |t: u64| {
+                    truth.iter().map(|(&f, a)| a * root(f * t % n, n).conj()).sum::<Complex<f64>>()
+                };
+                let mut lanes: Vec<Z> =
+                    LINES.iter().flat_map(|d| (0..4).map(move |t| d + t)).map(lane).collect();
+                for v in &mut lanes {
+                    let r = (-noise * uniform(&mut rng).max(1e-300).ln()).sqrt();
+                    *v += Complex::from_polar(r, std::f64::consts::TAU * uniform(&mut rng));
+                }
+                let solved = (2..=m).any(|count| {
+                    TRIES[count - 2].iter().any(|&scale| {
+                        let limit = noise * threshold(32 - count, 6.0);
+                        let (mut f, mut a) = ([0u64; 4], [Complex::ZERO; 4]);
+                        // SAFETY: the lanes are 32, and there is room for four frequencies.
+                        let good = unsafe {
+                            let (f, a) = (f.as_mut_ptr(), a.as_mut_ptr());
+                            let (b, bins, m) = (b as u32, bins as u32, count as u32);
+                            several(n, bins, b, 100, scale, m, lanes.as_ptr(), noise, limit, f, a)
+                        };
+                        if good {
+                            let got: BTreeMap<u64, Z> = f.into_iter().zip(a).take(count).collect();
+                            assert!(got.keys().eq(truth.keys()), "{m} frequencies, scale {scale}");
+                            for (f, v) in &truth {
+                                assert!((got[f] - v).norm() < 0.01, "{m} frequencies at {f}");
+                            }
+                        }
+                        good
+                    })
+                });
+                found += u32::from(solved);
+            }
+            assert!(found >= least, "{found} bins of 40 with {m} frequencies");
+        }
+    }
+
     #[test]
     fn sorting_by_digits_sorts() {
         let mut rng = Rng::new(3, 3);
         for n in [1u64 << 10, 1 << 27, (1 << 45) + 7] {
-            let mut peaks: Vec<_> =
-                (0..1000).map(|_| Peak { index: rng.below(n), value: Complex::ONE }).collect();
-            let mut expected = peaks.clone();
-            expected.sort_by_key(|p| p.index);
-            sort_by_index(&mut peaks, n);
-            assert_eq!(peaks, expected);
+            // Spread over everything, and in one corner.
+            for most in [n, 1000] {
+                let mut peaks: Vec<_> = (0..1000)
+                    .map(|_| Peak { index: rng.below(most), value: Complex::ONE })
+                    .collect();
+                let mut expected = peaks.clone();
+                expected.sort_by_key(|p| p.index);
+                sort_by_index(&mut peaks, n);
+                assert_eq!(peaks, expected);
+            }
         }
     }
 

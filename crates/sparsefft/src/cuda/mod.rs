@@ -20,12 +20,15 @@
 //! [`Device::new`] says why. [`CudaPlan`] is the sparse transform: what its kernels cannot explain
 //! goes on in the engine of the CPU, and the report says so.
 
+mod cost;
 mod dense;
 mod level;
 mod signal;
 mod sparse;
 mod vote;
+mod wide;
 
+pub use cost::{GpuCost, predict, worth_opening};
 pub use dense::{CudaFft, CudaReal, Layout};
 pub use signal::{Format, Pinned, Signal};
 pub use sparse::CudaPlan;
@@ -49,6 +52,7 @@ struct Shared {
     f64: OnceLock<Result<Arc<Kernels>, Error>>,
     sparse: OnceLock<Result<Arc<sparse::SparseKernels>, Error>>,
     vote: OnceLock<Result<Arc<vote::VoteKernels>, Error>>,
+    wide: OnceLock<Result<Arc<wide::WideKernels>, Error>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -115,8 +119,8 @@ impl Device {
         // SAFETY: no buffer of this context is used on another stream by this module.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
-        let (f32, f64, sparse, vote) = Default::default();
-        let shared = Shared { context, stream, f32, f64, sparse, vote };
+        let (f32, f64, sparse, vote, wide) = Default::default();
+        let shared = Shared { context, stream, f32, f64, sparse, vote, wide };
         Ok(Device { shared: Arc::new(shared) })
     }
 

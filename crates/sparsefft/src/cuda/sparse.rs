@@ -1,13 +1,15 @@
 //! Sparse transforms on the GPU.
 //!
 //! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
-//! one small copy. Plain problems without noise are tried by a shorter kernel first
-//! (`kernels/quick.cu`). What that cannot explain, other algorithms, and lengths without a comb, run in
+//! one small copy. Plain problems are tried by shorter kernels first (`kernels/quick.cu` without
+//! noise, `kernels/wide.cu` with many coefficients, `kernels/noisy.cu` where noise is known). What
+//! these cannot explain, other algorithms, and lengths without a comb, run in
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
-use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, QuickArgs, Status};
+use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, Status};
 use super::vote::{Pool, Voting};
+use super::wide::Wide;
 use super::{Device, Signal, failed};
 use crate::plan::{First, Method, Plan, smooth_near};
 use crate::problem::{Noise, Problem, Taper};
@@ -30,7 +32,7 @@ const CLUSTER_BINS: usize = 1 << 15;
 /// Most comb bins on the device.
 const MOST_BINS: usize = 1 << 21;
 
-/// A kernel of `quick.cu`.
+/// A kernel of `quick.cu` or `noisy.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Quick {
     /// log2 of the comb's bins, and of the verifying buckets.
@@ -52,6 +54,12 @@ const QUICK: [Quick; 4] = [
     Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
     Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
 ];
+/// The kernels of `noisy.cu`, likewise.
+const NOISY: [Quick; 3] = [
+    Quick { bins: 10, verify: 5, cluster: 16, threads: 192, shared: 112 << 10, most: 64 },
+    Quick { bins: 12, verify: 7, cluster: 16, threads: 384, shared: 227 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 384, shared: 227 << 10, most: 1024 },
+];
 /// Signals for which clusters of 16 blocks have room at once; more take smaller ones.
 const QUICK_WIDE: usize = 6;
 /// Transforms without the quick kernel after one that met noise.
@@ -64,6 +72,8 @@ const NO_COMB: &str = "this problem is not one for the kernels";
 unsafe impl DeviceRepr for Args {}
 // SAFETY: plain numbers with the layout of `struct Quick`.
 unsafe impl DeviceRepr for QuickArgs {}
+// SAFETY: plain numbers with the layout of `struct Noisy`.
+unsafe impl DeviceRepr for NoisyArgs {}
 
 /// The kernels, loaded.
 pub(super) struct SparseKernels {
@@ -80,6 +90,8 @@ pub(super) struct SparseKernels {
     size: u32,
     /// Those of [`QUICK`] that the device can run.
     quick: Vec<(Quick, CudaFunction)>,
+    /// Those of [`NOISY`].
+    noisy: Vec<(Quick, CudaFunction)>,
 }
 
 impl SparseKernels {
@@ -90,7 +102,9 @@ impl SparseKernels {
             let image = include_bytes!("kernels/sparse_90.cubin").to_vec();
             let mut kernels = Self::from_image(device, Ptx::from_binary(image), SHAPE)?;
             let image = include_bytes!("kernels/quick_90.cubin").to_vec();
-            kernels.quick = load_quick(device, Ptx::from_binary(image))?;
+            kernels.quick = load_quick(device, Ptx::from_binary(image), "quick", &QUICK)?;
+            let image = include_bytes!("kernels/noisy_90.cubin").to_vec();
+            kernels.noisy = load_quick(device, Ptx::from_binary(image), "noisy", &NOISY)?;
             return Ok(kernels);
         }
         let ptx = if major >= 9 {
@@ -101,7 +115,9 @@ impl SparseKernels {
         let mut kernels = Self::from_image(device, Ptx::from_src(ptx), SHAPE)?;
         if major >= 9 {
             let ptx = Ptx::from_src(include_str!("kernels/quick_90.ptx"));
-            kernels.quick = load_quick(device, ptx)?;
+            kernels.quick = load_quick(device, ptx, "quick", &QUICK)?;
+            let ptx = Ptx::from_src(include_str!("kernels/noisy_90.ptx"));
+            kernels.noisy = load_quick(device, ptx, "noisy", &NOISY)?;
         }
         Ok(kernels)
     }
@@ -133,20 +149,26 @@ impl SparseKernels {
             threads,
             size,
             quick: Vec::new(),
+            noisy: Vec::new(),
         })
     }
 }
 
 /// Those of the quick kernels that the device has the shared memory and the clusters for.
-fn load_quick(device: &Device, image: Ptx) -> Result<Vec<(Quick, CudaFunction)>, Error> {
+fn load_quick(
+    device: &Device,
+    image: Ptx,
+    kind: &str,
+    shapes: &[Quick],
+) -> Result<Vec<(Quick, CudaFunction)>, Error> {
     use sys::CUfunction_attribute_enum::{
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED,
         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED as WIDE,
     };
     let module = device.shared.context.load_module(image).map_err(failed)?;
     let mut found = Vec::new();
-    for shape in QUICK {
-        let name = format!("quick_{}_{}_{}", shape.bins, shape.verify, shape.cluster);
+    for &shape in shapes {
+        let name = format!("{kind}_{}_{}_{}", shape.bins, shape.verify, shape.cluster);
         let function = module.load_function(&name).map_err(failed)?;
         let able = function.set_attribute(SHARED, shape.shared as i32).is_ok()
             && (shape.cluster <= 8 || function.set_attribute(WIDE, 1).is_ok());
@@ -177,8 +199,18 @@ struct Ready {
     batch: usize,
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
-    /// Whether it is for the quick kernel.
-    quick: bool,
+    kernel: Kernel,
+}
+
+/// Which kernels a level is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// Those of `sparse.cu`.
+    General,
+    /// Those of `quick.cu`.
+    Quick,
+    /// Those of `noisy.cu`.
+    Noisy,
 }
 
 /// Page-locked memory that results are copied to.
@@ -244,6 +276,8 @@ pub struct CudaPlan {
     levels: Mutex<Vec<Option<Ready>>>,
     /// What the quick kernel needs, where it can do the problem, and how often it is passed over.
     quick: Option<Mutex<Ready>>,
+    /// The same for many coefficients.
+    wide: Option<Mutex<Wide>>,
     pause: AtomicU32,
     /// Signals that the quick kernel left to others.
     missed: AtomicU32,
@@ -282,13 +316,16 @@ impl CudaPlan {
         image: Option<(Vec<u8>, (u32, u32))>,
         bins: Option<usize>,
     ) -> Result<Self, Error> {
+        let other = image.is_some();
         let kernels = match image {
             Some((bytes, shape)) => {
                 Arc::new(SparseKernels::from_image(device, Ptx::from_binary(bytes), shape)?)
             }
             None => device.sparse_kernels()?,
         };
-        Self::with_kernels(device, Plan::new(problem)?, kernels, bins)
+        let mut plan = Self::with_kernels(device, Plan::new(problem)?, kernels, bins)?;
+        plan.wide = plan.wide.filter(|_| !other);
+        Ok(plan)
     }
 
     fn with_kernels(
@@ -304,38 +341,57 @@ impl CudaPlan {
             bins,
             levels: Mutex::default(),
             quick: None,
+            wide: None,
             pause: AtomicU32::new(0),
             missed: AtomicU32::new(0),
             workspace: Mutex::default(),
             votes: Pool::default(),
         };
         plan.ready(&mut lock(&plan.levels), 0)?;
-        if let Some(level) = plan.quick_level().filter(|_| plan.on_device()) {
-            plan.quick = Some(Mutex::new(Ready::new(device, level, true)?));
+        if let Some((level, kernel)) = plan.quick_level().filter(|_| plan.on_device()) {
+            plan.quick = Some(Mutex::new(Ready::new(device, level, kernel)?));
+        } else if plan.on_device() {
+            plan.wide = Wide::new(device, plan.plan.prepared(), bins)?.map(Mutex::new);
         }
         Ok(plan)
     }
 
-    /// The level of the quick kernel: 2^m samples, and no noise that is known of.
-    fn quick_level(&self) -> Option<Level> {
+    /// The level of a quick kernel, for 2^m samples: without noise that is known of, or with noise
+    /// that two lines can climb.
+    fn quick_level(&self) -> Option<(Level, Kernel)> {
         let problem = self.plan.problem();
         let k = problem.k().filter(|&k| k > 0)?;
-        let (shape, _) = self.kernels.quick.iter().find(|(shape, _)| k <= shape.most)?;
-        let plain = problem.n.is_power_of_two()
-            && problem.n >> shape.bins >= 64
-            && !matches!(problem.noise, Noise::Snr(_))
-            && self.bins.is_none();
-        let (bins, verify) = (1usize << shape.bins, 1usize << shape.verify);
-        let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
-        plain.then(|| Level::quick(self.plan.prepared(), bins, verify, sigmas)).flatten()
+        let noisy = matches!(problem.noise, Noise::Snr(_));
+        let shapes = if noisy { &self.kernels.noisy } else { &self.kernels.quick };
+        let level = |shape: &Quick| {
+            let plain = k <= shape.most
+                && problem.n.is_power_of_two()
+                && problem.n >> shape.bins >= 64
+                && self.bins.is_none();
+            let (bins, verify) = (1usize << shape.bins, 1usize << shape.verify);
+            let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
+            let prepared = self.plan.prepared();
+            match (plain, noisy) {
+                (false, _) => None,
+                (_, true) => Level::noisy(prepared, bins, verify, sigmas),
+                _ => Level::quick(prepared, bins, verify, sigmas),
+            }
+        };
+        let kernel = if noisy { Kernel::Noisy } else { Kernel::Quick };
+        Some((shapes.iter().find_map(|(shape, _)| level(shape))?, kernel))
     }
 
     /// A plan with other quick kernels, for measurements.
     #[doc(hidden)]
     pub fn tuned_quick(device: &Device, problem: Problem, image: Vec<u8>) -> Result<Self, Error> {
         let base = SparseKernels::load(device)?;
-        let quick = load_quick(device, Ptx::from_binary(image))?;
-        let kernels = Arc::new(SparseKernels { quick, ..base });
+        // An image has kernels of one kind.
+        let image = Ptx::from_binary(image);
+        let kernels = match load_quick(device, image.clone(), "noisy", &NOISY) {
+            Ok(noisy) => SparseKernels { noisy, ..base },
+            Err(_) => SparseKernels { quick: load_quick(device, image, "quick", &QUICK)?, ..base },
+        };
+        let kernels = Arc::new(kernels);
         Self::with_kernels(device, Plan::new(problem)?, kernels, None)
     }
 
@@ -345,11 +401,14 @@ impl CudaPlan {
         part: &[Signal<'_>],
         started: Instant,
     ) -> Result<Vec<Option<Spectrum>>, Error> {
-        let Some(quick) = &self.quick else { return Ok(vec![None; part.len()]) };
+        if self.quick.is_none() && self.wide.is_none() {
+            return Ok(vec![None; part.len()]);
+        }
         if self.pause.load(Ordering::Relaxed) > 0 {
             self.pause.fetch_sub(1, Ordering::Relaxed);
             return Ok(vec![None; part.len()]);
         }
+        let Some(quick) = &self.quick else { return self.try_wide(part, started) };
         let mut quick = lock(quick);
         let outcomes = quick.run(&self.device, &self.kernels, &self.plan, part)?;
         if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
@@ -365,6 +424,26 @@ impl CudaPlan {
         let missed = done.iter().filter(|d| d.is_none()).count();
         self.missed.fetch_add(missed as u32, Ordering::Relaxed);
         Ok(done)
+    }
+
+    /// Tries the kernels for many coefficients, likewise.
+    fn try_wide(
+        &self,
+        part: &[Signal<'_>],
+        started: Instant,
+    ) -> Result<Vec<Option<Spectrum>>, Error> {
+        let Some(wide) = &self.wide else { return Ok(vec![None; part.len()]) };
+        let outcomes = lock(wide).run(&self.device, self.plan.prepared(), part)?;
+        if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
+            self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
+        }
+        let missed = outcomes.iter().filter(|o| o.is_err()).count();
+        self.missed.fetch_add(missed as u32, Ordering::Relaxed);
+        let conclude = |outcome: super::wide::Outcome| {
+            let (answer, lines) = outcome.ok()?;
+            Some(self.plan.finish(answer, 4 * lines, Vec::new(), Place::Gpu, started))
+        };
+        Ok(outcomes.into_iter().map(conclude).collect())
     }
 
     /// How many signals the quick kernel has left to others, for measurements.
@@ -393,7 +472,7 @@ impl CudaPlan {
         while levels.len() <= i {
             let level = self.level(levels);
             let ready = match level {
-                Some(level) => Some(Ready::new(&self.device, level, false)?),
+                Some(level) => Some(Ready::new(&self.device, level, Kernel::General)?),
                 None => None,
             };
             levels.push(ready);
@@ -600,6 +679,9 @@ impl CudaPlan {
     /// [`transform`](CudaPlan::transform) launches.
     #[doc(hidden)]
     pub fn enqueue(&self, signals: &[Signal<'_>], copy: bool) -> Result<bool, Error> {
+        if let Some(wide) = &self.wide {
+            return lock(wide).enqueue(&self.device, signals).map(|()| true);
+        }
         let (mut levels, mut quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
         let ready = match (&mut quick, levels.first_mut()) {
             (Some(quick), _) => &mut **quick,
@@ -617,6 +699,10 @@ impl CudaPlan {
     /// lines, climbs, known, open.
     #[doc(hidden)]
     pub fn last(&self) -> Option<[u32; 7]> {
+        if let Some(wide) = &self.wide {
+            let h = lock(wide).last()?;
+            return Some([h.status, h.steps, h.rounds, h.active, h.left, h.known, h.open]);
+        }
         let (levels, quick) = (lock(&self.levels), self.quick.as_ref().map(lock));
         let ready = match &quick {
             Some(quick) => &**quick,
@@ -637,11 +723,22 @@ impl CudaPlan {
             (None, Some(Some(ready))) => ready,
             _ => return Ok(Vec::new()),
         };
-        let Some(out) = &ready.out else { return Ok(Vec::new()) };
-        let mut bytes = vec![0u8; out.len()];
-        self.device.stream().memcpy_dtoh(out, &mut bytes).map_err(failed)?;
-        self.device.synchronize()?;
         let end = ready.level.args.out_stride as usize;
+        let mut bytes = vec![0u8; end];
+        self.device.synchronize()?;
+        if ready.direct(1) {
+            if ready.landing.words * 8 < end {
+                return Ok(Vec::new());
+            }
+            // SAFETY: the landing place has this many bytes.
+            bytes.copy_from_slice(unsafe {
+                std::slice::from_raw_parts(ready.landing.at.cast::<u8>(), end)
+            });
+        } else {
+            let Some(out) = &ready.out else { return Ok(Vec::new()) };
+            self.device.stream().memcpy_dtoh(&out.slice(..end), &mut bytes).map_err(failed)?;
+            self.device.synchronize()?;
+        }
         let words = bytes[end - 512..end].chunks_exact(8);
         Ok(words.map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default())).collect())
     }
@@ -661,7 +758,7 @@ fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
 }
 
 impl Ready {
-    fn new(device: &Device, level: Level, quick: bool) -> Result<Self, Error> {
+    fn new(device: &Device, level: Level, kernel: Kernel) -> Result<Self, Error> {
         let stream = device.stream();
         let mut tables = device.alloc_parts::<u8>(level.tables.len())?;
         stream.memcpy_htod(&level.tables, &mut tables).map_err(failed)?;
@@ -677,7 +774,7 @@ impl Ready {
             out: None,
             batch: 0,
             landing: Landing::empty(),
-            quick,
+            kernel,
         })
     }
 
@@ -711,10 +808,9 @@ impl Ready {
         let mut args = self.level.args;
         (args.x, args.stride) = (first.pointer(), stride);
         (args.format, args.batch) = (first.format().code(), signals.len() as u32);
-        if self.quick {
-            self.launch_quick(device, kernels, args)
-        } else {
-            self.launch_args(device, kernels, args)
+        match self.kernel {
+            Kernel::General => self.launch_args(device, kernels, args),
+            _ => self.launch_quick(device, kernels, args),
         }
     }
 
@@ -730,22 +826,40 @@ impl Ready {
         // Few signals take the widest clusters, many the narrowest.
         let (bins, verify) = self.level.sizes();
         let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
-        let mut fitting = kernels.quick.iter().filter(|(q, _)| fits(q));
+        let noisy = self.kernel == Kernel::Noisy;
+        let loaded = if noisy { &kernels.noisy } else { &kernels.quick };
+        let mut fitting = loaded.iter().filter(|(q, _)| fits(q));
         let first = fitting.next();
         let chosen = if batch > QUICK_WIDE { fitting.next().or(first) } else { first };
         let Some((shape, function)) = chosen else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
-        self.reserve_out(device, args.out_stride as usize, batch)?;
-        args.out = self.level.args.out;
+        let shape = *shape;
+        if self.direct(batch) {
+            // The kernel writes into the landing place itself; the status comes last.
+            device.shared.context.bind_to_thread().map_err(failed)?;
+            self.landing.reserve(args.out_stride as usize)?;
+            // SAFETY: the header of a result, whose last transform has been waited for.
+            unsafe { self.landing.at.cast::<u32>().write_volatile(0) };
+            args.out = self.landing.at as u64;
+        } else {
+            self.reserve_out(device, args.out_stride as usize, batch)?;
+            args.out = self.level.args.out;
+        }
         let config = LaunchConfig {
             grid_dim: (shape.cluster * args.batch, 1, 1),
             block_dim: (shape.threads, 1, 1),
             shared_mem_bytes: shape.shared,
         };
-        let args = QuickArgs::from(&args);
+        let mut launch = stream.launch_builder(function);
+        let (plain, rough) = (QuickArgs::from(&args), NoisyArgs::from(&args));
+        if noisy {
+            launch.arg(&rough);
+        } else {
+            launch.arg(&plain);
+        }
         // SAFETY: as in `launch_args`; the kernel needs no workspace.
-        unsafe { stream.launch_builder(function).arg(&args).launch(config) }.map_err(failed)?;
+        unsafe { launch.launch(config) }.map_err(failed)?;
         Ok(())
     }
 
@@ -834,8 +948,38 @@ impl Ready {
         size_of::<Header>() + self.level.expected(plan.problem().k()) * size_of::<Entry>()
     }
 
+    /// Whether the kernel writes the results of so many signals into the landing place.
+    fn direct(&self, batch: usize) -> bool {
+        self.kernel == Kernel::Quick && batch == 1
+    }
+
+    /// Waits for the status that the kernel writes after everything else, which is there sooner than
+    /// the driver knows that the kernel has ended.
+    fn await_status(&self, device: &Device) -> Result<(), Error> {
+        loop {
+            for _ in 0..4096 {
+                // SAFETY: the header of a result, in memory that the kernel writes.
+                if unsafe { self.landing.at.cast::<u32>().read_volatile() } != 0 {
+                    // What was written before the status is read after it.
+                    std::sync::atomic::fence(Ordering::Acquire);
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            // SAFETY: the stream of the device.
+            match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
+                sys::CUresult::CUDA_ERROR_NOT_READY => {}
+                // Ended, with a status or with an error.
+                _ => return device.synchronize(),
+            }
+        }
+    }
+
     /// Enqueues the copy of the results.
     fn fetch(&mut self, device: &Device, plan: &Plan, batch: usize) -> Result<(), Error> {
+        if self.direct(batch) {
+            return Ok(());
+        }
         let bytes = self.prefix(plan);
         let stride = self.level.args.out_stride as usize;
         // One signal brings what is expected; of several, the whole is copied where it is small.
@@ -880,7 +1024,12 @@ impl Ready {
         plan: &Plan,
         batch: usize,
     ) -> Result<Vec<Outcome>, Error> {
-        device.synchronize()?;
+        let direct = self.direct(batch);
+        if direct {
+            self.await_status(device)?;
+        } else {
+            device.synchronize()?;
+        }
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
         let mut results = Vec::with_capacity(batch);
         for i in 0..batch {
@@ -893,7 +1042,7 @@ impl Ready {
             }
             let known = (head.known as usize).min(self.level.bins);
             let bytes = size_of::<Header>() + known * size_of::<Entry>();
-            if batch == 1 && bytes > prefix {
+            if batch == 1 && !direct && bytes > prefix {
                 // More than expected: fetch the whole.
                 self.landing.reserve(stride)?;
                 // SAFETY: as in `fetch`.

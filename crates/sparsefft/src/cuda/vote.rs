@@ -633,7 +633,9 @@ impl Hashes for There<'_> {
         self.enqueue_noise(true)?;
         // Parts of a bucket's frequencies, so that few buckets keep the device busy.
         let parts = (self.vote.n / buckets / 1024).clamp(1, 32) as u32;
-        let mut guess = 2 * ask.keep + 64;
+        // Behind a comb, no more of them than kept residues are shared out in.
+        let parts = if comb_keep > 0 { parts.min(comb_keep.div_ceil(256) as u32) } else { parts };
+        let mut guess = 4 * ask.keep + 64;
         loop {
             let Some(room) = self.room.as_ref() else { return Ok(Vec::new()) };
             let (fs, capacity) = (&room.fs, room.fs.len() as u32);
@@ -645,6 +647,10 @@ impl Hashes for There<'_> {
             }
             let (found, mut fs, _) = self.fetch(guess, 0)?;
             let elected = found.elected as usize;
+            if elected > fs.len() && elected <= capacity as usize {
+                // All are there, but not all have been fetched.
+                fs = self.fetch(elected, 0)?.1;
+            }
             if elected <= fs.len() {
                 self.ahead[1] = Some(found.noise[1]);
                 fs.truncate(elected);

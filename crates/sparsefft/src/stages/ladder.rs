@@ -55,6 +55,20 @@ fn rungs(gamma: f64, n: u64, unit: u64, lines: usize, c: f64) -> Option<Vec<u64>
     (error < goal).then_some(offsets)
 }
 
+/// Standard deviations c that these offsets leave, as [`ladder`] counts them.
+#[cfg(feature = "cuda")]
+pub(crate) fn margin(offsets: &[u64], gamma: f64, n: u64, unit: u64) -> f64 {
+    let tau = std::f64::consts::TAU;
+    let mut error = 1.0 / (tau * 3.0 * gamma.sqrt());
+    let mut c = f64::INFINITY;
+    for (j, &d) in offsets.iter().enumerate().skip(1) {
+        let phase = ((1.0 + 1.0 / j as f64) / (8.0 * gamma)).sqrt() / tau;
+        c = c.min(0.5 / (d as f64 * error + phase));
+        error = phase / d as f64;
+    }
+    c.min(unit as f64 / (2.0 * n as f64) / error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,14 @@
 // sparse.cuh on the CPU: every block of a group is one thread, so that the logic and, under
-// ThreadSanitizer, the barriers can be tested without a GPU. Built by the tests.
+// ThreadSanitizer, the barriers can be tested without a GPU. several.cuh likewise: the lanes of a warp
+// are contexts that take turns. Built by the tests.
+#include <ucontext.h>
+
 #include <atomic>
 #include <barrier>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -20,7 +24,82 @@ static void __syncthreads() {}
 struct float2 {
     float x, y;
 };
+static float2 make_float2(float x, float y) { return {x, y}; }
+static float __fdividef(float a, float b) { return a / b; }
+#define __sincosf warp_sincosf
+static void warp_sincosf(float a, float* s, float* c) {
+    *s = std::sin(a);
+    *c = std::cos(a);
+}
+
+// Every lane runs until it needs the others, then the next one does; what they exchange lies on one of
+// two boards in turn.
+struct Warp {
+    ucontext_t home, at[32];
+    std::vector<char> stacks = std::vector<char>(32 << 17);
+    std::function<void(u_int32_t)> work;
+    bool ended[32];
+    uint64_t board[2][32];
+    int side[32] = {}, now = 0;
+
+    void next() {
+        const int me = now;
+        now = (now + 1) % 32;
+        swapcontext(&at[me], &at[now]);
+    }
+    uint64_t* put(uint64_t v) {
+        uint64_t* b = board[side[now] ^= 1];
+        b[now] = v;
+        next();
+        return b;
+    }
+    static void lane(int i);
+    void run(std::function<void(u_int32_t)> f) {
+        work = f;
+        now = 0;
+        for (int i = 0; i < 32; i++) {
+            ended[i] = false;
+            getcontext(&at[i]);
+            at[i].uc_stack.ss_sp = stacks.data() + (i << 17);
+            at[i].uc_stack.ss_size = 1 << 17;
+            at[i].uc_link = nullptr;
+            makecontext(&at[i], (void (*)())lane, 1, i);
+        }
+        swapcontext(&home, &at[0]);
+    }
+};
+static thread_local Warp* warp;
+void Warp::lane(int i) {
+    warp->work(i);
+    warp->ended[i] = true;
+    while (true) {
+        bool all = true;
+        for (bool e : warp->ended) all &= e;
+        if (all) setcontext(&warp->home);
+        warp->next();
+    }
+}
+template <class T> static T __shfl_sync(unsigned, T v, unsigned from) {
+    uint64_t bits = 0;
+    memcpy(&bits, &v, sizeof v);
+    const uint64_t got = warp->put(bits)[from % 32];
+    memcpy(&v, &got, sizeof v);
+    return v;
+}
+template <class T> static T __shfl_xor_sync(unsigned mask, T v, unsigned d) {
+    return __shfl_sync(mask, v, warp->now ^ d);
+}
+static bool __any_sync(unsigned, bool v) {
+    const uint64_t* all = warp->put(v);
+    bool any = false;
+    for (int i = 0; i < 32; i++) any |= all[i] != 0;
+    return any;
+}
+static bool __all_sync(unsigned mask, bool v) { return !__any_sync(mask, !v); }
+static void __syncwarp() { warp->put(0); }
+
 #include "sparse.cuh"
+#include "several.cuh"
 
 struct Threads {
     static thread_local const Args* given;
@@ -95,4 +174,28 @@ extern "C" u32 emulate_size(u32 what) {
     case 5: return sizeof(Ladder);
     default: return sizeof(Hash);
     }
+}
+
+// One try of several.cuh: whether m frequencies explain these lanes, and which.
+extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m, const Z* u, double noise,
+                                double limit, u64* f, Z* a) {
+    Warp lanes;
+    warp = &lanes;
+    const Ring ring = {n, n - 1, 1.0 / n};
+    std::vector<Z> phasors(4 * ALL_LANES);
+    double places[ALL_LANES];
+    for (u32 l = 0; l < ALL_LANES; l++) places[l] = place_of(l, e);
+    u32 none = 0;
+    bool good[32];
+    lanes.run([&](u32 lane) {
+        const Several several = {ring, u, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
+        u64 frequency;
+        Z value;
+        good[lane] = several.solve(scale, m, noise, limit, 0.0, frequency, value);
+        if (lane % 8 == 0) {
+            f[lane / 8] = frequency;
+            a[lane / 8] = value;
+        }
+    });
+    return good[0];
 }

@@ -12,44 +12,14 @@
 //    alone, by the definition; their frequencies are the roots of the polynomial that the eight
 //    shifts satisfy.
 // 5. What was found leaves the verifying buckets, and they are judged.
-#include "sparse.cuh"
-
-// What of Args is needed here: short arguments launch sooner.
-struct Quick {
-    u64 x, stride, n, mask;
-    double inverse;
-    u64 tables, out, out_stride;
-    u32 format, capacity;
-    double sigmas, threshold[5];
-    // Of the comb: distance of its teeth, roots, 1/B. Of the verifying window as in Hash.
-    u64 step, roots;
-    double bin;
-    u64 verify_step, verify_back, verify_taps, verify_roots, verify_series;
-    u32 verify_reads, verify_terms;
-    double verify_energy, verify_leak, verify_beta2, verify_slope;
-};
-
-struct WarpSync {
-    static __device__ __forceinline__ void sync() { __syncwarp(); }
-};
-
-// What one bin was decoded to.
-struct Guess {
-    u64 f[2];
-    Z a[2];
-    u32 good, pad[3];
-};
-// A coefficient that reaches a block's verifying buckets, from bucket `low` on.
-struct Find {
-    Z a;
-    u64 f;
-};
+#include "quick.cuh"
 
 template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Shape {
     static const u32 B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
+    static const u32 BLOCKS = CLUSTER;
     // Threads of one transform, columns (then rows) of a block, threads with points of the comb.
     static const u32 T = R / 8, ROWS = R / CLUSTER, COMB = ROWS * 4 * T, WARPS = COMB / 32;
-    // Verifying buckets, and those of a block; a warp transforms one shift of them.
+    // Verifying buckets, and those of a block.
     static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
     static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP;
     // Crowded combs take more threads to decode. A warp solves a bin with three frequencies or more.
@@ -86,81 +56,6 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Shape {
     };
 };
 
-DEV u32 padded_at(u32 e) { return e + (e >> 3); }
-
-// The same place in the shared memory of another block of the cluster.
-template <class T> DEV T* remote(T* p, u32 block) {
-    u64 at;
-    asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
-    return (T*)at;
-}
-DEV void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEV void await() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-// A barrier of the first COUNT threads. Tools that look for races know barriers of whole blocks only:
-// with RACECHECK the others wait as well.
-template <u32 COUNT> DEV void some_threads_sync() {
-#ifdef RACECHECK
-    __syncthreads();
-#else
-    asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory");
-#endif
-}
-DEV void wait_for_others(u32 times) {
-#ifdef RACECHECK
-    for (u32 i = 0; i < times; i++) __syncthreads();
-#endif
-}
-
-DEV double warp_sum(double v) {
-#pragma unroll
-    for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
-    return v;
-}
-
-// COUNT samples, at(i) apart.
-template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
-    if (FORMAT == 0) {
-        // The neighbours come along into the second cache: crowded bins ask for them.
-        Z v;
-        asm("ld.global.nc.L2::128B.v2.f64 {%0, %1}, [%2];" : "=d"(v.x), "=d"(v.y) : "l"((const Z*)x + i));
-        return v;
-    }
-    if (FORMAT == 1) {
-        float2 v = ((const float2*)x)[i];
-        return z_of(v.x, v.y);
-    }
-    if (FORMAT == 2) return z_of(((const double*)x)[i], 0.0);
-    return z_of(((const float*)x)[i], 0.0);
-}
-template <u32 COUNT, class At> DEV void load(const void* x, u32 format, Z* v, At at) {
-#define LOAD(FORMAT) \
-    _Pragma("unroll") for (u32 i = 0; i < COUNT; i++) v[i] = load_one<FORMAT>(x, at(i));
-    switch (format) {
-    case 0: LOAD(0) break;
-    case 1: LOAD(1) break;
-    case 2: LOAD(2) break;
-    default: LOAD(3) break;
-    }
-#undef LOAD
-}
-
-// The response of the verifying window, by four short chains. `c` has a multiple of four terms,
-// highest first.
-DEV double response_at(const Quick& a, const double* c, u32 terms, double away) {
-    if (fabs(away) >= 2.0) return 0.0;
-    double u = fma(away * away, -a.verify_slope, a.verify_beta2), u2 = u * u, u4 = u2 * u2;
-    double p3 = c[0], p2 = c[1], p1 = c[2], p0 = c[3];
-#pragma unroll 2
-    for (u32 i = 4; i < terms; i += 4) {
-        p3 = fma(p3, u4, c[i]);
-        p2 = fma(p2, u4, c[i + 1]);
-        p1 = fma(p1, u4, c[i + 2]);
-        p0 = fma(p0, u4, c[i + 3]);
-    }
-    return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
-}
-
 // Bin number i of a block: row i / R, k2 = i mod R.
 template <class S> DEV One bin_at(const Z* rows, u32 i) {
     const Z* p = rows + i / S::R * 4 * S::PAD + i % S::R;
@@ -170,40 +65,10 @@ template <class S> DEV One bin_at(const Z* rows, u32 i) {
     return l;
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches.
-template <class S> DEV void send(const Quick& args, typename S::Shared& s, u64 f, Z a) {
-    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-    const i64 low = (i64)::floor(p) - 1;
-    // Places first, all at once; then what goes there.
-    u32 owner[4], at[4];
-#pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-        owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-        const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
-        at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
-    }
-    Find find;
-    find.a = a;
-    find.f = f;
-#pragma unroll
-    for (u32 j = 0; j < 4; j++)
-        if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
-}
-
-DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
-DEV float2 times_f(float2 a, float2 b) {
-    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-}
-DEV float2 quotient_f(float2 a, float2 b) {
-    const float r = __fdividef(1.0f, b.x * b.x + b.y * b.y);
-    return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
-}
-
 // Up to four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8, by
 // a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
 // then finds the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's.
-// Gives their number, or 0 where it fails; f and a are those of this lane. Loops keep the code short:
-// it runs once, and waits for its instructions otherwise.
+// Gives their number, or 0 where it fails; f and a are those of this lane.
 DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
                       u32 lane, u64& f, Z& a) {
     const u32 row = lane >> 3, column = lane & 7;
@@ -240,42 +105,13 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
     }
     // c_m = -1; rows stand where their pivots were.
     Z c[5];
-    float2 cf[5], z;
 #pragma unroll
     for (u32 k = 0; k < 5; k++) {
         c[k] = shuffled(h, (order >> (8 * (k & 3)) & 3) * 8 + m);
         if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
-        cf[k] = make_float2((float)c[k].x, (float)c[k].y);
     }
     const bool active = lane < m;
-    __sincosf(6.2831853f * ((float)lane + 0.35f) / (float)m, &z.y, &z.x);
-#pragma unroll 1
-    for (u32 turn = 0; turn < 16; turn++) {
-        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int k = 3; k >= 0; k--) {
-            d = times_f(d, z);
-            d = make_float2(d.x + p.x, d.y + p.y);
-            p = times_f(p, z);
-            p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
-        }
-        const float2 ratio = quotient_f(p, d);
-        float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (u32 k = 0; k < 4; k++) {
-            const float2 other = make_float2(__shfl_sync(~0u, z.x, k), __shfl_sync(~0u, z.y, k));
-            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
-            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
-            if (k < m && k != lane) sum = make_float2(sum.x + term.x, sum.y + term.y);
-        }
-        float2 slope = times_f(ratio, sum);
-        slope = make_float2(1.0f - slope.x, -slope.y);
-        const float2 step = quotient_f(ratio, slope);
-        z = make_float2(z.x - step.x, z.y - step.y);
-        // The iteration is of third order: the next step would be far below the precision.
-        if (!__any_sync(~0u, active && step.x * step.x + step.y * step.y > 1e-6f)) break;
-    }
-    Z root = z_of(z.x, z.y);
+    Z root = root_of(c, m, lane, 1);
 #pragma unroll 1
     for (u32 turn = 0; turn < 3; turn++) {
         Z p = c[4], d = z_of(0.0, 0.0);
@@ -324,13 +160,6 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
     return good ? m : 0;
 }
 
-#ifdef PROFILE
-#define STAMP(i) \
-    if (c == 0 && t == 0) stamps[i] = clock64();
-#else
-#define STAMP(i)
-#endif
-
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Quick& args) {
     typedef Shape<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
@@ -377,34 +206,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     arrive();
     STAMP(1)
     if (!combs) {
-        const double* taps = (const double*)(tables + args.verify_taps);
-        const u32 items = 4 * S::V / CLUSTER, reads = args.verify_reads, reach = reads / 2;
-        const u32 i = t - S::COMB, item = c * items + i, shift = item & 3, bucket = item >> 2;
-        const u32 begin = (bucket + reach) & (S::V - 1);
-        Z u[5], sum = z_of(0.0, 0.0);
-        double g[5];
-        if (i < items) {
-            load<5>(x, args.format, u, [&](u32 k) {
-                u32 tap = begin + k * S::V;
-                tap = tap < reads ? tap : begin;
-                return (args.verify_back + args.verify_step * tap + shift) & args.mask;
-            });
-#pragma unroll
-            for (u32 k = 0; k < 5; k++) {
-                u32 tap = begin + k * S::V;
-                g[k] = tap < reads ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
-            }
-#pragma unroll
-            for (u32 k = 0; k < 5; k++) {
-                sum.x = fma(g[k], u[k].x, sum.x);
-                sum.y = fma(g[k], u[k].y, sum.y);
-            }
-        }
-        const double wide = warp_sum(norm(sum));
-        wait_for_others(1);
-        await();
-        if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
-        if (lane < CLUSTER) *remote(s.wide + c * S::FOLDERS + i / 32, lane) = wide;
+        fold_window<S>(args, s, x, c, t - S::COMB);
     } else {
         // bucket FFT: over j1.
         double energy = 0.0;
@@ -447,25 +249,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     if (status == EXPLAINED && wide > 100.0 * power) status = BLIND;
     const double floor = ROUNDING * ROUNDING * power * args.bin;
     if (helper) {
-        if (c < 4) {
-            // One shift of the verifying window, by one warp; spare lanes do the same again.
-            const u32 P = 1u << S::LOGP;
-            int thread = lane & (S::TV - 1);
-            Z p[P];
-#pragma unroll
-            for (u32 q = 0; q < P; q++) p[q] = s.folded[padded_at(q * S::TV + thread)];
-            __syncwarp();
-            Steps<S::LOGV, S::LOGP, 0, WarpSync>::run(
-                p, s.folded, (const Z*)(tables + args.verify_roots), thread,
-                [](u32 e) { return padded_at(e); }, [] {});
-            if (lane < S::TV) {
-#pragma unroll
-                for (u32 q = 0; q < P; q++) {
-                    const u32 b = q * S::TV + thread;
-                    *remote(s.verify + (b % S::OWN) * 4 + c, b / S::OWN) = p[q];
-                }
-            }
-        }
+        if (c < 4) transform_window<S>(args, s, c, lane);
         wait_for_others(4);
     } else {
         if (combs) {
@@ -570,23 +354,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     await();
     STAMP(8)
 
-    // peel: gains and tones of the coefficients from..to that reached this block.
-    auto peel = [&](u32 from, u32 to, u32 thread, u32 threads) {
-        for (u32 i = 4 * from + thread; i < 4 * (to < S::FINDS ? to : S::FINDS); i += threads) {
-            const Find find = s.finds[i >> 2];
-            const u32 k = i & 3;
-            const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
-            const double lowest = ::floor(p) - 1.0;
-            const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-            Tone& tone = s.tones[i >> 2];
-            tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-            tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
-            if (b / S::OWN == c) {
-                const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
-                if (at < S::LIST) s.list[b % S::OWN][at] = i;
-            }
-        }
-    };
     u32 peeled = 0;
     u32 before = 0, all = 0, open = 0, crowded = 0, most = 0, lines = S::B + args.verify_reads;
 #pragma unroll
@@ -637,7 +404,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         const u32 own = s.opens[c];
         if (warp >= own) {
             // The others peel what is known already.
-            peel(0, peeled, t - 32 * own, S::THREADS - 32 * own);
+            peel_finds<S>(args, s, terms, c, 0, peeled, t - 32 * own, S::THREADS - 32 * own);
         } else {
             const u32 local = s.mine[warp], b = s.opened[c][warp];
             const One l = bin_at<S>(s.rows, local);
@@ -686,33 +453,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
         known[before + i] = s.known[i];
     // peel: the rest of what reached this block.
-    peel(peeled, s.count, t, S::THREADS);
+    peel_finds<S>(args, s, terms, c, peeled, s.count, t, S::THREADS);
     if (t == 0 && s.count > S::FINDS) s.full = 1;
     __syncthreads();
     STAMP(9)
     double leaks = args.verify_leak * args.verify_leak * power;
     const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
     const double limit = floor_v * args.threshold[4];
-    for (u32 i = t; i < (4 * S::OWN + 31) / 32 * 32; i += S::THREADS) {
-        double energy = 0.0;
-        if (i < 4 * S::OWN) {
-            const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
-            Z sum = s.verify[i];
-            for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
-                const u32 at = s.list[b][e];
-                const Tone& tone = s.tones[at >> 2];
-                const double gain = tone.gain[at & 3];
-                sum.x = fma(-gain, tone.v[shift].x, sum.x);
-                sum.y = fma(-gain, tone.v[shift].y, sum.y);
-            }
-            if (count > S::LIST) s.full = 1;
-            energy = norm(sum);
-        }
-        energy += __shfl_xor_sync(~0u, energy, 1);
-        energy += __shfl_xor_sync(~0u, energy, 2);
-        const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
-        if (lane == 0 && mask) atomicAdd(&s.left, __popc(mask));
-    }
+    judge<S>(s, limit, t);
     __syncthreads();
     STAMP(10)
     if (t == 0) *remote(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
@@ -729,7 +477,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     if (status == EXPLAINED && left) status = BLIND;
     if (t == 0) {
         Header h = {};
-        h.status = status;
+        h.status = 0;
         h.known = all < args.capacity ? all : args.capacity;
         h.open = open;
         h.lines = 1;
@@ -739,6 +487,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         h.power = power;
         h.verified = verified;
         *head = h;
+        // The host may be waiting for the status alone: the coefficients, which the others wrote before the
+        // barrier, and the header come first.
+        __threadfence_system();
+        *(volatile u32*)&head->status = status;
     }
     STAMP(11)
 }

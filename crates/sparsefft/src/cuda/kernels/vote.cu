@@ -306,12 +306,11 @@ DEV u32 bucket_of(const Vote& a, u32 h, u64 f) {
     double place = (double)product(a, a.voter[h].sigma, f) * a.scale;
     return (u32)(i64)rint(place) & (a.buckets - 1);
 }
-// The first place of a bucket: ⌊m·n/2B⌋ + 1 for m = 2b - 1 ≥ -1, plus n so that it is positive.
-DEV u64 edge(const Vote& a, i64 m) {
-    i64 n = (i64)a.n, b = 2 * (i64)a.buckets;
-    i64 whole = n / b * m, rest = n % b * m;
-    i64 floor = rest >= 0 ? rest / b : -((-rest + b - 1) / b);
-    return (u64)(whole + floor + 1 + n);
+// The first place of a bucket: ⌊m·n/2B⌋ + 1 for m = 2b - 1 ≥ -1, plus n so that it is positive. B is a
+// power of two, `log` that of 2B.
+DEV u64 edge(const Vote& a, i64 m, u32 log) {
+    const i64 n = (i64)a.n, whole = (n >> log) * m, rest = (n & ((1ll << log) - 1)) * m;
+    return (u64)(whole + (rest >> log) + 1 + n);
 }
 
 // votes: the frequencies of the kept buckets of hash `proposer`; a block takes a bucket at a time,
@@ -328,6 +327,7 @@ extern "C" __global__ void vote_elect(const __grid_constant__ Vote a, u32 propos
     const u32* kept_list = a.list + begin_of(a, a.rows);
     const u64 n = a.n, inverse = a.voter[proposer].inverse;
     const u64 sigma = teeth ? a.voter[proposer].sigma % teeth : 0;
+    const u32 log = 32 - __clz(a.buckets);
     auto consider = [&](u64 p, bool test) {
         u64 place = p >= 2 * n ? p - 2 * n : p >= n ? p - n : p;
         u64 f = product(a, inverse, place);
@@ -348,10 +348,11 @@ extern "C" __global__ void vote_elect(const __grid_constant__ Vote a, u32 propos
     };
     for (u32 item = blockIdx.x; item < all; item += gridDim.x) {
         const i64 bucket = list[item / parts];
-        const u64 lo = edge(a, 2 * bucket - 1), end = edge(a, 2 * bucket + 1);
+        const u64 lo = edge(a, 2 * bucket - 1, log), end = edge(a, 2 * bucket + 1, log);
         const u32 first = item % parts * blockDim.x + threadIdx.x, step = parts * blockDim.x;
-        if (kept && kept * ((end - lo) / teeth + 1) < end - lo) {
-            const u32 low = (u32)(lo % teeth);
+        const u64 turns = kept && teeth_mask ? (end - lo) >> (31 - __clz(teeth)) : kept ? (end - lo) / teeth : 0;
+        if (kept && kept * (turns + 1) < end - lo) {
+            const u32 low = teeth_mask ? (u32)lo & teeth_mask : (u32)(lo % teeth);
             for (u32 i = first; i < kept; i += step) {
                 u64 r = sigma * kept_list[i];
                 u32 residue = teeth_mask ? (u32)r & teeth_mask : (u32)(r % teeth);
@@ -469,13 +470,15 @@ extern "C" __global__ void vote_subtract(const __grid_constant__ Vote a, u32 fro
     }
 }
 
-// The energy of a rank among the first buckets of two hashes, exactly: bit by bit, with all energies
-// in registers. One block of 1024 threads.
+// The energy of a rank among the first buckets of two hashes, exactly, with all energies in
+// registers. The exponent bit by bit, since most have the same few; then digits of the mantissa, until
+// one energy is left. One block of 1024 threads.
 extern "C" __global__ void __launch_bounds__(1024)
 vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor, u32 which) {
-    __shared__ u32 sums[32];
+    __shared__ u32 sums[2][32], counts[DIGITS], many, place;
+    __shared__ u64 found;
     const double unit = unit_of(a);
-    const u32 t = threadIdx.x;
+    const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
     u64 keys[8];
 #pragma unroll
     for (u32 i = 0; i < 8; i++) {
@@ -486,20 +489,71 @@ vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor, u
                 norm(rest_at(a, (u64)hash * a.buckets + at - hash * each, unit)));
     }
     u64 value = 0;
-    for (int bit = 62; bit >= 0; bit--) {
-        u64 trial = value | 1ull << bit;
+    // Energies below `value`.
+    u32 before = 0;
+    for (int bit = 62; bit >= 52; bit--) {
+        const u64 trial = value | 1ull << bit;
         u32 below = 0;
 #pragma unroll
         for (u32 i = 0; i < 8; i++) below += keys[i] < trial;
         for (int d = 16; d > 0; d >>= 1) below += __shfl_xor_sync(~0u, below, d);
-        if ((t & 31) == 0) sums[t >> 5] = below;
+        if (lane == 0) sums[bit & 1][warp] = below;
         __syncthreads();
-        below = sums[t & 31];
+        below = sums[bit & 1][lane];
         for (int d = 16; d > 0; d >>= 1) below += __shfl_xor_sync(~0u, below, d);
-        if (below <= rank) value = trial;
-        __syncthreads();
+        if (below <= rank) {
+            value = trial;
+            before = below;
+        }
     }
-    if (t == 0) a.found->noise[which] = __longlong_as_double((i64)value) / divisor;
+    u32 left = rank - before;
+    u64 prefix = value >> 52;
+    for (int high = 52; high > 0;) {
+        const int low = high > 11 ? high - 11 : 0;
+        counts[t] = counts[t + 1024] = 0;
+        __syncthreads();
+#pragma unroll
+        for (u32 i = 0; i < 8; i++)
+            if (keys[i] >> high == prefix)
+                atomicAdd(&counts[(u32)(keys[i] >> low) & ((1u << (high - low)) - 1)], 1u);
+        __syncthreads();
+        const u32 one = counts[2 * t], sum = one + counts[2 * t + 1];
+        u32 up = sum;
+        for (u32 d = 1; d < 32; d <<= 1) {
+            const u32 other = __shfl_up_sync(~0u, up, d);
+            if (lane >= d) up += other;
+        }
+        if (lane == 31) sums[0][warp] = up;
+        __syncthreads();
+        u32 all = sums[0][lane];
+        for (u32 d = 1; d < 32; d <<= 1) {
+            const u32 other = __shfl_up_sync(~0u, all, d);
+            if (lane >= d) all += other;
+        }
+        const u32 warps = __shfl_sync(~0u, all, warp > 0 ? warp - 1 : 0);
+        up += (warp > 0 ? warps : 0) - sum;
+        if (left >= up && left < up + sum) {
+            const bool later = left >= up + one;
+            found = prefix << (high - low) | (2 * t + later);
+            place = left - up - (later ? one : 0);
+            many = later ? sum - one : one;
+        }
+        __syncthreads();
+        prefix = found;
+        left = place;
+        high = low;
+        if (many == 1) {
+            // The one that is left is known to its thread.
+            __syncthreads();
+#pragma unroll
+            for (u32 i = 0; i < 8; i++)
+                if (keys[i] >> high == prefix) found = keys[i];
+            __syncthreads();
+            prefix = found;
+            break;
+        }
+    }
+    if (t == 0) a.found->noise[which] = __longlong_as_double((i64)prefix) / divisor;
 }
 
 // The same for the witness, from a finished selection.

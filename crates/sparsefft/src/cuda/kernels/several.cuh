@@ -1,0 +1,356 @@
+// Two to four frequencies of one noisy bin, by a warp, from eight lines of four shifts.
+//
+// The lines lie at 0, 4, 8, 12, at e, 2e, 3e, and at 32e, so there are sequences of equal steps on three scales:
+// sixteen shifts in a row, and four at distances 4 and e for each of four neighbours. Frequencies that
+// are close on one scale are apart on another. For one scale and m frequencies:
+// 1. predict: c minimises Σ|y[i+m] - Σ_k c_k y[i+k]|² over the sequences; the phasors of one step are
+//    the roots of z^m = Σ_k c_k z^k.
+// 2. unwrap: the values of the four neighbours give a coarse phase per shift, which tells how many
+//    turns a step of 4 or e has made.
+// 3. refine: Gauss and Newton's steps, y[x] = Σ_i (a_i + x·d_i) w^{x·t_i} by least squares, and
+//    t_i += Im(d_i/a_i)/2π; farther lines join as the phases become certain.
+// 4. settle: the nearest frequencies that the bin allows, if the covariance of step 3 says that they
+//    are `CERTAIN` standard deviations from the next ones; their values, and what they leave.
+//
+// Lane 8i + k of the warp holds entry (i, k) of every matrix; frequency i belongs to the lanes 8i + k.
+#pragma once
+#include "locate.cuh"
+
+// Steps 1 … 4 are scales; so are e, and neighbours on all lines.
+const u32 FAR = 5, LINE = 6, SPLIT = 16;
+const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
+// Standard deviations between a frequency and the border to the next, as the ladder's least margin.
+const double CERTAIN = 6.0;
+
+DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
+DEV double warp_sum(double v) {
+#pragma unroll
+    for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+DEV float2 times_f(float2 a, float2 b) {
+    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+DEV float2 quotient_f(float2 a, float2 b) {
+    const float r = __fdividef(1.0f, b.x * b.x + b.y * b.y);
+    return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
+}
+
+// Root number `mine` of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Root k is
+// with lane k·stride. Loops keep the code short: it runs once, and waits for its instructions otherwise.
+DEV Z root_of(const Z* c, u32 m, u32 mine, u32 stride) {
+    float2 cf[5], z;
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    __sincosf(6.2831853f * ((float)mine + 0.35f) / (float)m, &z.y, &z.x);
+#pragma unroll 1
+    for (u32 turn = 0; turn < 16; turn++) {
+        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
+#pragma unroll
+        for (int k = 3; k >= 0; k--) {
+            d = times_f(d, z);
+            d = make_float2(d.x + p.x, d.y + p.y);
+            p = times_f(p, z);
+            p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
+        }
+        const float2 ratio = quotient_f(p, d);
+        float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            const u32 from = k * stride;
+            const float2 other = make_float2(__shfl_sync(~0u, z.x, from), __shfl_sync(~0u, z.y, from));
+            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
+            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
+            if (k < m && k != mine) sum = make_float2(sum.x + term.x, sum.y + term.y);
+        }
+        float2 slope = times_f(ratio, sum);
+        slope = make_float2(1.0f - slope.x, -slope.y);
+        const float2 step = quotient_f(ratio, slope);
+        z = make_float2(z.x - step.x, z.y - step.y);
+        // The iteration is of third order: the next step would be far below the precision.
+        if (!__any_sync(~0u, mine < m && step.x * step.x + step.y * step.y > 1e-6f)) break;
+    }
+    return z_of(z.x, z.y);
+}
+
+// 1/v for normal v, without the branches of a division.
+DEV double inverse_of(double v) {
+#ifdef __CUDA_ARCH__
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+    r = fma(r, fma(-v, r, 1.0), r);
+    return fma(r, fma(-v, r, 1.0), r);
+#else
+    return 1.0 / v;
+#endif
+}
+
+// Where a lane of the eight lines lies.
+DEV u32 place_of(u32 l, u32 e) {
+    const u32 line = l >> 2;
+    return (line < NEAR_LINES ? 4 * line : line < 7 ? (line - 3) * e : 32 * e) + (l & 3);
+}
+
+// Four equations, of which `size` count, and their right sides in other columns: h becomes what the
+// inverse makes of it. Positive definite, so any pivot will do.
+DEV void eliminate(Z& h, u32 size, u32 row, u32 column) {
+#pragma unroll 1
+    for (u32 p = 0; p < size; p++) {
+        const double inverse = inverse_of(__shfl_sync(~0u, h.x, 9 * p));
+        const Z top = scaled(shuffled(h, 8 * p + column), inverse), entry = shuffled(h, 8 * row + p);
+        h = row == p ? top : minus(h, times(entry, top));
+    }
+}
+
+struct Several {
+    const Ring& ring;
+    // The lanes of the bin, where they lie, and room for four phasors at each of them.
+    const Z* u;
+    const double* places;
+    Z* phasors;
+    // With how many frequencies others have explained the bin, if they have: `others` numbers.
+    const volatile u32* solved;
+    u32 others;
+    // The third scale, the warp's lane, the bin and its comb.
+    u32 e, lane, b, bins;
+    double bin;
+
+    // Sample k of equation i of a scale, and the number of equations for m frequencies.
+    __device__ u32 sample(u32 scale, u32 m, u32 i, u32 k) const {
+        if (scale <= 4) return i + scale * k;
+        if (scale == LINE) return i / (4 - m) * 4 + i % (4 - m) + k;
+        const u32 step = (i >> 2) + k;
+        return (i & 3) + 4 * (step == 0 ? 0 : step + 3);
+    }
+    __device__ static u32 equations(u32 scale, u32 m) {
+        return scale <= 4 ? 16 - scale * m : (scale == LINE ? ALL_LINES : 4) * (4 - m);
+    }
+
+    // Whether fewer than m frequencies explain the bin.
+    __device__ bool stopped(u32 m) const {
+        const u32 its = lane < others ? solved[lane] : 0;
+        return __any_sync(~0u, its != 0 && its < m);
+    }
+
+    // predict and unwrap: the phase per shift of this row's frequency.
+    __device__ double start(u32 scale, u32 m) const {
+        const u32 row = lane >> 3, column = lane & 7, all = equations(scale, m);
+        Z h = z_of(0.0, 0.0);
+        const u32 other = column <= m ? column : m;
+#pragma unroll 2
+        for (u32 i = 0; i < all; i++)
+            h = add_conj(h, u[sample(scale, m, i, other)], u[sample(scale, m, i, row < m ? row : 0)]);
+        eliminate(h, m, row, column);
+        Z c[5], z;
+#pragma unroll
+        for (u32 k = 0; k < 5; k++) {
+            c[k] = shuffled(h, 8 * (k & 3) + m);
+            if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
+        }
+        if (m == 2) {
+            const Z half = scaled(c[1], 0.5), r = square_root(plus(times(half, half), c[0]));
+            z = row & 1 ? minus(half, r) : plus(half, r);
+        } else {
+            z = root_of(c, m, row, 8);
+        }
+        const double fine = turns(z);
+        if (scale == 1 || scale == LINE) return fine;
+        z = cis(fine);
+        // Gram's matrix in the first four columns, the neighbours in the others.
+        const Z theirs = shuffled(z, 8 * (column & 3));
+        Z mine = z_of(1.0, 0.0), right = mine;
+        h = z_of(0.0, 0.0);
+        const u32 points = scale <= 4 ? 12 / scale + 1 : 4;
+#pragma unroll 1
+        for (u32 k = 0; k < points; k++) {
+            const u32 at = scale <= 4 ? scale * k : k == 0 ? 0 : 4 * (k + 3);
+            h = add_conj(h, column < 4 ? right : u[at + (column & 3)], mine);
+            mine = times(mine, z);
+            right = times(right, theirs);
+        }
+        eliminate(h, m, row, column);
+        Z p = z_of(0.0, 0.0), before = shuffled(h, 8 * row + 4);
+#pragma unroll
+        for (u32 k = 5; k < 8; k++) {
+            const Z next = shuffled(h, 8 * row + k);
+            p = add_conj(p, next, before);
+            before = next;
+        }
+        const double step = scale <= 4 ? scale : e;
+        return (rint(turns(p) * step - fine) + fine) / step;
+    }
+
+    // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
+    __device__ void gram(u32 lanes, double scale, Z& s0, Z& s1, Z& s2) const {
+        const u32 row = lane >> 3, column = lane & 7;
+        s0 = s1 = s2 = z_of(0.0, 0.0);
+        const Z *mine = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = column >> 2; l < lanes; l += 2) {
+            const Z v = add_conj(z_of(0.0, 0.0), theirs[l], mine[l]);
+            const double x = places[l] * scale, xx = x * x;
+            s0 = plus(s0, v);
+            s1 = z_of(fma(x, v.x, s1.x), fma(x, v.y, s1.y));
+            s2 = z_of(fma(xx, v.x, s2.x), fma(xx, v.y, s2.y));
+        }
+        const Z a = shuffled(s0, lane ^ 4), b = shuffled(s1, lane ^ 4), c = shuffled(s2, lane ^ 4);
+        s0 = plus(s0, a);
+        s1 = plus(s1, b);
+        s2 = plus(s2, c);
+    }
+    // Σ_l x^a conj(p_row) u, a = 0, 1.
+    __device__ void right_sides(u32 lanes, double scale, Z& r0, Z& r1) const {
+        r0 = r1 = z_of(0.0, 0.0);
+        const Z* mine = phasors + (lane >> 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = lane & 7; l < lanes; l += 8) {
+            const Z v = add_conj(z_of(0.0, 0.0), u[l], mine[l]);
+            const double x = places[l] * scale;
+            r0 = plus(r0, v);
+            r1 = z_of(fma(x, v.x, r1.x), fma(x, v.y, r1.y));
+        }
+#pragma unroll
+        for (u32 d = 1; d < 8; d <<= 1) {
+            const Z a = shuffled(r0, lane ^ d), b = shuffled(r1, lane ^ d);
+            r0 = plus(r0, a);
+            r1 = plus(r1, b);
+        }
+    }
+
+    // refine: one step over the first lanes. Gives t of this row, and its variance over that of a lane.
+    __device__ double refine(double t, u32 m, u32 lanes, double& variance) const {
+        const u32 row = lane >> 3, column = lane & 7;
+        const double scale = inverse_of(places[lanes - 1]);
+        __syncwarp();
+#pragma unroll 2
+        for (u32 i = 0; i < m; i++) {
+            const double turn = __shfl_sync(~0u, t, 8 * i) * places[lane];
+            if (lane < lanes) phasors[i * ALL_LANES + lane] = cis(turn - rint(turn));
+        }
+        __syncwarp();
+        Z s0, s1, s2, r0, r1;
+        gram(lanes, scale, s0, s1, s2);
+        right_sides(lanes, scale, r0, r1);
+        // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
+        // the matrix.
+        Z a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
+#pragma unroll 1
+        for (u32 i = 0; i < 2 * m; i++) {
+            const u32 p = i < m ? i : i - m, pivot = i < m ? p : p + 4;
+            const Z e0 = shuffled(a0, 8 * row + pivot), e1 = shuffled(a1, 8 * row + pivot);
+            const double inverse = inverse_of(__shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
+            if (column == pivot) {
+                a0 = z_of(i < m && row == p ? 1.0 : 0.0, 0.0);
+                a1 = z_of(i >= m && row == p ? 1.0 : 0.0, 0.0);
+            }
+            const Z top = scaled(shuffled(i < m ? a0 : a1, 8 * p + column), inverse);
+            const Z right = scaled(shuffled(i < m ? r0 : r1, 8 * p), inverse);
+            const bool here = row == p;
+            a0 = here && i < m ? top : minus(a0, times(e0, top));
+            a1 = here && i >= m ? top : minus(a1, times(e1, top));
+            r0 = here && i < m ? right : minus(r0, times(e0, right));
+            r1 = here && i >= m ? right : minus(r1, times(e1, right));
+        }
+        const double tau = 6.283185307179586476925, per = scale / (tau * norm(r0));
+        variance = 0.5 * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * norm(r0);
+        const double step = (r1.y * r0.x - r1.x * r0.y) * per;
+        return t + step;
+    }
+
+    // split: of m - 1 phases that near lines give, the one that does not turn evenly over the far lines
+    // is two. Gives m phases.
+    __device__ double split(double t, u32 m) const {
+        const u32 row = lane >> 3, column = lane & 7;
+        const Z z = cis(t - rint(t)), theirs = shuffled(z, 8 * (column & 3));
+        Z mine = z_of(1.0, 0.0), right = mine, h = z_of(0.0, 0.0);
+        // Gram's matrix in the first four columns, the lines 0, e, 2e, 3e in the others.
+        const u32 at = column < 5 ? 0 : 4 * (column - 1);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            h = add_conj(h, column < 4 ? right : u[at + k], mine);
+            mine = times(mine, z);
+            right = times(right, theirs);
+        }
+        eliminate(h, m - 1, row, column);
+        One l;
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) l.u[k] = shuffled(h, 8 * row + 4 + k);
+        Z p = z_of(0.0, 0.0);
+#pragma unroll
+        for (u32 k = 0; k < 3; k++) p = add_conj(p, l.u[k + 1], l.u[k]);
+        double fine = turns(p), pairs[2] = {fine, fine};
+        // What an even turn leaves, relative to a fixed power so that it means the same for all rows.
+        const Z step = cis(fine), value = scaled(project(l, 0, step), 0.25);
+        double odd = l.energy() - 4.0 * norm(value);
+        u32 which = row;
+        if (row >= m - 1) odd = -1.0;
+#pragma unroll
+        for (u32 d = 8; d < 32; d <<= 1) {
+            const double other = __shfl_xor_sync(~0u, odd, d);
+            const u32 its = __shfl_xor_sync(~0u, which, d);
+            if (other > odd || (other == odd && its < which)) {
+                odd = other;
+                which = its;
+            }
+        }
+        twin(l, pairs);
+        const double near = row == m - 1 ? __shfl_sync(~0u, t, 8 * which) : (__shfl_sync(~0u, t, 8 * which), t);
+        const double second = __shfl_sync(~0u, pairs[1], 8 * which);
+        fine = row == m - 1 ? second : row == which ? pairs[0] : fine;
+        return (rint(near * e - fine) + fine) / e;
+    }
+
+    // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
+    // may leave, `least` the power of the weakest value that counts. True if this row's f and a, and
+    // those of the other rows below m, explain the bin.
+    __device__ bool solve(u32 scale, u32 m, double noise, double limit, double least, u64& f, Z& a) const {
+        const u32 row = lane >> 3, column = lane & 7;
+        double t, variance = 0.0;
+        const u32 first = scale < SPLIT ? scale : scale - SPLIT;
+        u32 turn = scale == FAR ? 2 : 0;
+        t = start(first, scale < SPLIT ? m : m - 1);
+        if (scale >= SPLIT) {
+            t = refine(t, m - 1, 16, variance);
+            t = split(t, m);
+            turn = 2;
+        }
+        // Farther lines as the phases become certain.
+#pragma unroll 1
+        for (; turn < 4; turn++) {
+            if (stopped(m)) return false;
+            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32,
+                       variance);
+        }
+        t -= rint(t);
+        double away;
+        f = ring.snap(t, bins, bin, b, away);
+        const double border = 0.5 * bins * ring.inverse;
+        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border;
+        for (u32 k = 0; k < m; k++) {
+            const u64 other = __shfl_sync(~0u, f, 8 * k);
+            good &= k == row || row >= m || other != f;
+        }
+        if (!__all_sync(~0u, good)) return false;
+        __syncwarp();
+        for (u32 i = 0; i < m; i++) {
+            const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * i) * place_of(lane, e));
+            if (lane < ALL_LANES) phasors[i * ALL_LANES + lane] = ring.root(at);
+        }
+        __syncwarp();
+        Z h, s1, s2, right;
+        gram(ALL_LANES, 0.0, h, s1, s2);
+        right_sides(ALL_LANES, 0.0, right, s1);
+        if (column >= 4) h = right;
+        eliminate(h, m, row, column);
+        a = shuffled(h, 8 * row + 4);
+        Z rest = z_of(0.0, 0.0);
+        if (lane < ALL_LANES) rest = u[lane];
+        for (u32 i = 0; i < m; i++) {
+            const Z value = shuffled(a, 8 * i);
+            if (lane < ALL_LANES) rest = minus(rest, times(value, phasors[i * ALL_LANES + lane]));
+        }
+        const double left = warp_sum(norm(rest));
+        good = row >= m || norm(a) >= least;
+        return __all_sync(~0u, good) && left <= limit;
+    }
+};
