@@ -373,7 +373,7 @@ fn add_line(lines: &[Line], energy: &mut [f64]) -> f64 {
 
 dispatch! {
     /// [`add_line`], one chunk.
-    fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
+    pub(crate) fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set

@@ -10,8 +10,9 @@
 //! as many, each starting from the last.
 
 use super::comb::{Comb, Geometry, Tone};
+use super::joint::{Groups, MOST_ENTRIES, Normal, normal_equations};
 use super::linear;
-use super::refine::{Floor, Normal, groups, moved, normal_equations};
+use super::refine::{Floor, moved};
 use super::window::{BETAS, leak};
 use crate::algorithms::Run;
 use crate::stages::number::Rng;
@@ -112,7 +113,10 @@ struct Equations {
 
 impl Equations {
     fn new(comb: &Comb, tones: &[Tone]) -> Self {
-        let groups = groups(comb, tones, 1.1 * comb.window.null);
+        let groups: Vec<Vec<usize>> = Groups::new(comb, tones, 1.1 * comb.window.null)
+            .iter()
+            .map(|(_, group)| group.to_vec())
+            .collect();
         let size = |g: &Vec<usize>| 3 * g.len();
         Equations {
             gram: groups.iter().map(|g| vec![0.0; size(g) * size(g)]).collect(),
@@ -131,7 +135,7 @@ impl Equations {
         self.time += 4.0 * lines * comb.mean_time();
         for (i, group) in self.groups.iter().enumerate() {
             let members: Vec<Tone> = group.iter().map(|&i| tones[i]).collect();
-            let mut normal = Normal::EMPTY;
+            let mut normal = Normal::<MOST_ENTRIES>::EMPTY;
             if !normal_equations(comb, &members, true, HALF, &mut normal) {
                 self.complete = false;
                 return;

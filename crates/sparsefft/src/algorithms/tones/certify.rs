@@ -13,7 +13,7 @@
 //!     those of a sweep do. In the bins a sweep over all frequencies is noise; within a line of
 //!     four samples it is one tone, whose frequency is another in every line.
 
-use super::comb::{Comb, Tone, turn};
+use super::comb::{Comb, Tone, above, turn};
 use super::locate::LEAK;
 use super::refine::Floor;
 use crate::Complex;
@@ -54,10 +54,12 @@ pub(crate) fn verify(
     let leak = LEAK * m * floor.leak2;
     let limit = (floor.s2 * threshold(lanes, z)).max(leak);
     let (mut unexplained, mut tested, mut sum, mut square) = (0, 0u64, 0.0, 0.0);
-    for (b, &e) in comb.energy.iter().enumerate() {
-        if !skip.is_empty() && skip[b] {
-            continue;
-        }
+    if skip.is_empty() {
+        tested = comb.bins() as u64;
+        unexplained = above(&comb.energy, limit) as u64;
+        (sum, square) = moments(&comb.energy);
+    }
+    for (_, &e) in skip.iter().zip(&comb.energy).filter(|(skip, _)| !**skip) {
         tested += 1;
         unexplained += u64::from(e > limit);
         sum += e;
@@ -82,6 +84,27 @@ pub(crate) fn verify(
     Verification { unexplained, tested, spread, quiet, limit: (limit / m).sqrt() / edge.0[0] }
 }
 
+dispatch! {
+    /// The sum and the sum of squares.
+    fn moments(energy: &[f64]) -> (f64, f64) = moments_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn moments_body<const FMA: bool>(energy: &[f64]) -> (f64, f64) {
+    let (four, rest) = energy.as_chunks::<4>();
+    let (mut sum, mut square) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+    for e in four {
+        sum = sum + F4(*e);
+        square = F4(*e).mul_add(F4(*e), square);
+    }
+    let (mut sum, mut square) = (sum.sum(), square.sum());
+    for e in rest {
+        sum += e;
+        square += e * e;
+    }
+    (sum, square)
+}
+
 /// How a tone stands in the verification comb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -98,7 +121,7 @@ pub(crate) fn confirm(comb: &Comb, tone: &Tone, floor: &Floor) -> Standing {
     let p = comb.geometry.position(tone.nu);
     let foot = comb.window.foot::<false>(p, 2);
     let mut y = [Complex::ZERO; 4];
-    comb.project(tone.nu, foot.first, 4, &mut y);
+    comb.project(tone.nu, foot.first, &mut y);
     let gain: f64 = foot.gain[..4].iter().map(|g| g * g).sum();
     let left: Complex<f64> = (0..4).map(|i| y[i] * foot.gain[i]).sum::<Complex<f64>>() / gain;
     let a = tone.amplitude;

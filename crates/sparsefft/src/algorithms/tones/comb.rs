@@ -17,9 +17,11 @@ use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::hash::add_energies;
 use crate::stages::locate::{Lanes, MAX_LINES};
 use crate::stages::number::Rng;
 use crate::{Complex, Error};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A tone as the solver keeps it.
@@ -106,7 +108,8 @@ impl Geometry {
     #[inline(always)] // part of vectorised loops
     pub(crate) fn position(&self, nu: f64) -> f64 {
         let turns = nu * self.stride as f64;
-        let p = (turns - turns.floor()) * self.bins as f64;
+        let rest = turns - turns as i64 as f64;
+        let p = (if rest < 0.0 { rest + 1.0 } else { rest }) * self.bins as f64;
         if p < self.bins as f64 { p } else { 0.0 }
     }
 
@@ -116,10 +119,10 @@ impl Geometry {
     pub(crate) fn unalias(&self, position: f64, t: f64) -> (f64, f64) {
         let fraction = position / self.bins as f64;
         let s = self.stride as f64;
-        let m = (t * s - fraction).round();
+        let m = nearest(t * s - fraction);
         let away = (t * s - fraction - m).abs();
         let nu = (fraction + m) / s;
-        (nu - nu.round(), away)
+        (nu - nearest(nu), away)
     }
 
     /// Distance of two positions around the circle of bins.
@@ -216,15 +219,14 @@ impl Comb {
         }
         run.clock.lap(Stage::Permute);
         self.transform(run, from);
-        for tone in known {
-            peel(self, tone, from, -1.0);
-        }
+        known.iter().for_each(|t| peel(self, t, from, -1.0));
         if from == 0 {
             self.sum_energies();
         } else {
-            add_energies(&self.residual[from * bins..to * bins], &mut self.energy);
+            self.add_energies(from..to);
         }
-        if !self.energy.iter().all(|e| e.is_finite()) {
+        // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
+        if !total(&self.energy).is_finite() {
             let g = &self.geometry;
             let lines = self.raw.chunks_exact(bins).zip(&self.offsets);
             let mut found = lines.filter_map(|(lines, d)| {
@@ -262,7 +264,16 @@ impl Comb {
         let bins = self.bins();
         self.energy.clear();
         self.energy.resize(bins, 0.0);
-        add_energies(&self.residual[..self.offsets.len() * bins], &mut self.energy);
+        self.add_energies(0..self.offsets.len());
+    }
+
+    /// Adds the energies of the lines of these offsets.
+    fn add_energies(&mut self, offsets: Range<usize>) {
+        let bins = self.bins();
+        let lines = &self.residual[offsets.start * bins..offsets.end * bins];
+        for part in lines.chunks_exact(bins) {
+            add_energies(part, &mut self.energy);
+        }
     }
 
     /// The lines of offset number j as they were read.
@@ -315,15 +326,17 @@ impl Comb {
         }
     }
 
-    /// The residual of `count` bins from `first` on, averaged over all lanes against the phasors
-    /// of a frequency: what a tone of that frequency has there, with noise divided by the lanes.
-    pub(crate) fn project(&self, nu: f64, first: usize, count: usize, out: &mut [Complex<f64>]) {
-        project_bins(self, nu, first, &mut out[..count]);
+    /// The residual of the bins from `first` on, averaged over all lanes against the phasors of a
+    /// frequency: what a tone of that frequency has there, with noise divided by the lanes.
+    pub(crate) fn project(&self, nu: f64, first: usize, out: &mut [Complex<f64>]) {
+        project_bins(self, nu, first, out);
     }
 
     /// e^{2πiν(t_c + D + τ - T)} of all lanes.
     pub(crate) fn phasors(&self, nu: f64) -> [Line; MAX_LINES] {
-        phasors_of(self, nu)
+        let mut out = [Line::ZERO; MAX_LINES];
+        phasors_of(self, nu, &mut out);
+        out
     }
 
     /// Mean of t - T over the lanes.
@@ -340,10 +353,17 @@ impl Comb {
     }
 }
 
+/// The nearest integer, for numbers up to 2^51: an addition pushes the fraction out.
+#[inline(always)] // two instructions
+pub(crate) fn nearest(x: f64) -> f64 {
+    const BIG: f64 = 1.5 * (1u64 << 52) as f64;
+    (x + BIG) - BIG
+}
+
 /// e^{2πi·turns}.
 #[inline]
 pub(crate) fn turn(turns: f64) -> Complex<f64> {
-    let (c, s) = cis_turns(turns - turns.round());
+    let (c, s) = cis_turns(turns - nearest(turns));
     Complex::new(c, s)
 }
 
@@ -371,28 +391,61 @@ fn weigh_body<const FMA: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
 }
 
 dispatch! {
-    /// Adds Σ|lane|² of every line to the energy of its bin.
-    fn add_energies(lines: &[Line], energy: &mut [f64]) = add_energies_body
+    /// The sum of all.
+    pub(crate) fn total(energy: &[f64]) -> f64 = total_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) {
-    for part in lines.chunks_exact(energy.len()) {
-        for (e, line) in energy.iter_mut().zip(part) {
-            let (re, im) = (F4::<FMA>(line.re), F4(line.im));
-            *e += re.mul_add(re, im * im).sum();
-        }
+fn total_body<const FMA: bool>(energy: &[f64]) -> f64 {
+    let (four, rest) = energy.as_chunks::<4>();
+    let mut sum = F4::<FMA>::ZERO;
+    for e in four {
+        sum = sum + F4(*e);
     }
+    sum.sum() + rest.iter().sum::<f64>()
+}
+
+dispatch! {
+    /// The largest of these, none of which is negative; 0 for none.
+    pub(crate) fn largest(energy: &[f64]) -> f64 = largest_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn largest_body<const FMA: bool>(energy: &[f64]) -> f64 {
+    let (four, rest) = energy.as_chunks::<4>();
+    let mut most = F4::<FMA>::ZERO;
+    for e in four {
+        most = most.max(F4(*e));
+    }
+    most.0.iter().chain(rest).copied().fold(0.0, f64::max)
+}
+
+dispatch! {
+    /// How many of these are above a limit.
+    pub(crate) fn above(energy: &[f64], limit: f64) -> usize = above_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
+    let (four, rest) = energy.as_chunks::<4>();
+    let limits = F4::<FMA>::splat(limit);
+    let mut count = 0;
+    for e in four {
+        count += F4(*e).above_bits(limits).count_ones() as usize;
+    }
+    for &e in rest {
+        count += usize::from(e > limit);
+    }
+    count
 }
 
 dispatch! {
     /// The phasors of all lanes.
-    fn phasors_of(comb: &Comb, nu: f64) -> [Line; MAX_LINES] = phasors_body
+    fn phasors_of(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) = phasors_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_LINES] {
-    let mut out = [Line::ZERO; MAX_LINES];
+pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) {
     let shift = comb.geometry.shift();
     let count = comb.offsets.len();
     // The step from lane to lane and the first lane of each line, four phases at a time.
@@ -418,7 +471,6 @@ pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64) -> [Line; MAX_
         line.re = lanes_im.negate_mul_add(s, lanes_re * c).0;
         line.im = lanes_re.mul_add(s, lanes_im * c).0;
     }
-    out
 }
 
 /// Amplitude times phasors.
@@ -453,7 +505,8 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let phasors = phasors_body::<FMA>(comb, tone.nu);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
     let (bins, lines) = (comb.bins(), comb.offsets.len());
     let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
     for (phasor, part) in phasors.iter().zip(residual).skip(from) {
@@ -477,7 +530,8 @@ dispatch! {
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let phasors = phasors_body::<FMA>(comb, tone.nu);
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
     let bins = comb.bins();
     let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
     let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
@@ -509,8 +563,9 @@ dispatch! {
 fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
     let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
-    let before = phasors_body::<FMA>(comb, old.nu);
-    let after = phasors_body::<FMA>(comb, new.nu);
+    let [mut before, mut after] = [[Line::ZERO; MAX_LINES]; 2];
+    phasors_body::<FMA>(comb, old.nu, &mut before);
+    phasors_body::<FMA>(comb, new.nu, &mut after);
     let bins = comb.bins();
     let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
     let phasors = before.iter().zip(&after);
@@ -543,40 +598,65 @@ dispatch! {
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-pub(crate) fn project_body<const FMA: bool>(
-    comb: &Comb,
-    nu: f64,
-    first: usize,
-    out: &mut [Complex<f64>],
-) {
-    project_with::<FMA>(comb, &phasors_body::<FMA>(comb, nu), first, out);
+fn project_body<const FMA: bool>(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) {
+    let mut phasors = [Line::ZERO; MAX_LINES];
+    phasors_body::<FMA>(comb, nu, &mut phasors);
+    let mut first = first;
+    for out in out.chunks_mut(4) {
+        let (re, im) = project_four::<FMA>(comb, &phasors, first);
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = Complex::new(re.0[k], im.0[k]);
+        }
+        first = wrapped(first + 4, comb.bins());
+    }
 }
 
-/// The same with phasors that are known already.
+/// The same with phasors that are known already, for the first `count` bins, a multiple of 4, and
+/// in two parts.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn project_with<const FMA: bool>(
+pub(crate) fn project_with<const FMA: bool, const MOST: usize>(
     comb: &Comb,
     phasors: &[Line; MAX_LINES],
     first: usize,
-    out: &mut [Complex<f64>],
+    count: usize,
+    out: (&mut [f64; MOST], &mut [f64; MOST]),
 ) {
-    let phasors = &phasors[..comb.offsets.len()];
+    let mut first = first;
+    for at in (0..count).step_by(4) {
+        let (re, im) = project_four::<FMA>(comb, phasors, first);
+        out.0[at..at + 4].copy_from_slice(&re.0);
+        out.1[at..at + 4].copy_from_slice(&im.0);
+        first = wrapped(first + 4, comb.bins());
+    }
+}
+
+/// A bin that may lie behind the last.
+#[inline(always)] // arithmetic of addresses
+fn wrapped(b: usize, bins: usize) -> usize {
+    if b >= bins { b - bins } else { b }
+}
+
+/// Four bins.
+#[inline(always)] // must inherit the instruction set of its caller
+fn project_four<const FMA: bool>(
+    comb: &Comb,
+    phasors: &[Line; MAX_LINES],
+    first: usize,
+) -> (F4<FMA>, F4<FMA>) {
     let bins = comb.bins();
-    let scale = 1.0 / (4 * phasors.len()) as f64;
-    let mut b = first;
-    for o in out {
-        let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-        for (j, p) in phasors.iter().enumerate() {
-            let u = &comb.residual[j * bins + b];
-            re = F4(p.re).mul_add(F4(u.re), re);
-            im = F4(p.re).mul_add(F4(u.im), im);
-            re = F4(p.im).mul_add(F4(u.im), re);
-            im = F4(p.im).negate_mul_add(F4(u.re), im);
-        }
-        *o = Complex::new(scale * re.sum(), scale * im.sum());
-        b += 1;
-        if b == bins {
-            b = 0;
+    let places =
+        [first, wrapped(first + 1, bins), wrapped(first + 2, bins), wrapped(first + 3, bins)];
+    let [mut re, mut im] = [[F4::<FMA>::ZERO; 4]; 2];
+    let lines = comb.residual.chunks_exact(bins).zip(phasors).take(comb.offsets.len());
+    for (part, p) in lines {
+        let (c, s) = (F4(p.re), F4(p.im));
+        for k in 0..4 {
+            let u = &part[places[k]];
+            let (x, y) = (F4(u.re), F4(u.im));
+            re[k] = s.mul_add(y, c.mul_add(x, re[k]));
+            im[k] = s.negate_mul_add(x, c.mul_add(y, im[k]));
         }
     }
+    let scale = F4::splat(1.0 / comb.lanes() as f64);
+    (F4::sums(re) * scale, F4::sums(im) * scale)
 }

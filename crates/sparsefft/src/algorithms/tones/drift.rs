@@ -124,7 +124,7 @@ pub(crate) fn fit(comb: &Comb, start: &Tone, guess: f64, floor: &Floor) -> Optio
     let position = geometry.position(tone.nu);
     let first = position.floor() as i64 + 1 - half as i64;
     let mut y = vec![Complex::ZERO; count];
-    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, count, &mut y);
+    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, &mut y);
     let chirped = Chirped::new(comb.window.beta, comb.bins(), tone.drift * scale * scale);
     for (i, y) in y.iter_mut().enumerate() {
         *y += tone.amplitude * chirped.at(position - (first + i as i64) as f64)[0];

@@ -1,7 +1,7 @@
 //! One attempt with a number of bins: the order of the steps, and what the noise floor asks for.
 
 use super::certify::{ordered, verify};
-use super::comb::{Comb, Geometry, Tone};
+use super::comb::{Comb, Geometry, Tone, above, largest};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
 use super::refine::{Bend, Floor, Second};
@@ -25,7 +25,11 @@ const MEDIAN: (f64, f64) = (0.5, 0.0);
 /// occupied) below which all bins hold tones.
 const SCATTER: f64 = 0.6;
 /// Share of active bins above which a comb is too small.
-const CROWDED: f64 = 0.3;
+const CROWDED: f64 = 0.4;
+/// Share of active bins above which the lobes that fill them cannot be counted.
+const COUNTABLE: f64 = 0.85;
+/// Bins of all lobes over those of the comb that is chosen for them: at most this.
+const OCCUPIED: f64 = 0.5;
 /// Share of the power that must be left for its order to matter: less is not looked at.
 const ORDER_COUNTS: f64 = 0.02;
 /// Strides that are tried beside the first.
@@ -34,7 +38,7 @@ const STRIDES: u64 = 5;
 const NOISY: f64 = 30.0;
 /// Where the noise power is not this many times that of leakage, a tighter window is taken:
 /// whitening amplifies leakage a hundredfold.
-const TIGHT: f64 = 10000.0;
+const TIGHT: f64 = 1500.0;
 /// The tightest shape for locating in as many bins as can be had.
 const NARROW: f64 = BETAS[2];
 /// The shape for signals without noise.
@@ -43,15 +47,26 @@ const TIGHTEST: f64 = BETAS[BETAS.len() - 1];
 /// How an attempt with a number of bins ended.
 pub(super) enum Outcome {
     Done(Box<Found>),
-    /// More bins are wanted; at least this many. What was found so far, for the case that no more
-    /// can be had.
-    Grow(usize, Option<Box<Found>>),
+    /// More bins are wanted.
+    Grow(Next, Option<Box<Found>>),
+}
+
+/// What the next attempt should begin with. An answer so far comes with it, for the case that no
+/// more bins can be had.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Next {
+    /// Bins, at least.
+    pub(super) bins: usize,
+    /// Shape of the window that the noise will ask for.
+    pub(super) beta: f64,
 }
 
 /// One attempt with a number of bins.
 pub(super) struct Engine<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) bins: usize,
+    /// Shape of the window to begin with.
+    beta: f64,
     /// Most bins that could be had.
     pub(super) most: usize,
     /// Standard deviations at which noise counts as a tone.
@@ -76,12 +91,14 @@ pub(super) struct Engine<'r, 'a> {
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, bins: usize, most: usize, retried: bool) -> Self {
+    pub(super) fn new(run: &'r mut Run<'a>, next: Next, most: usize, retried: bool) -> Self {
+        let Next { bins, beta } = next;
         let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
             run,
             bins,
+            beta,
             most,
             z,
             tones: Vec::new(),
@@ -105,16 +122,19 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Done(Box::new(too_short(n))));
         };
         let exact = problem.noise == Noise::Exact && self.bins < self.most;
-        let beta = if exact { TIGHTEST } else { BETAS[0] };
+        // Where more bins cannot be had, narrow lobes come first.
+        let most = if self.bins < self.most { TIGHTEST } else { NARROW };
+        let beta = if exact { TIGHTEST } else { self.beta.clamp(BETAS[0], most) };
         let mut first = Comb::new(self.run.plan, geometry, beta);
         first.measure(self.run, 1, &[])?;
-        let mut wanted = self.crowded(&first, CROWDED);
+        let noise = self.crowd_and_median(&first);
+        let mut wanted = self.crowded(&first, noise, CROWDED);
         if wanted.is_none() {
             // The first line tells the window, so that the others need not be windowed twice.
             let beta = first.window.beta;
-            self.tighten(&mut first);
+            let (_, noise) = self.tighten(&mut first, noise);
             if first.window.beta != beta {
-                wanted = self.crowded(&first, CROWDED);
+                wanted = self.crowded(&first, noise, CROWDED);
             }
         }
         if let Some(wanted) = wanted {
@@ -134,52 +154,69 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.workspace.lists[0] = self.list;
     }
 
-    /// How many bins are needed if more than this share of them is occupied: tones fill a main lobe
-    /// each.
-    pub(super) fn crowded(&mut self, comb: &Comb, most: f64) -> Option<usize> {
-        let s2 = self.quantile(comb, CROWD);
-        if s2 == 0.0 || self.bins >= self.most {
+    /// This many bins, and the window that they will need where a comb has noise of power s2.
+    fn next(&self, comb: &Comb, s2: f64, bins: usize) -> Next {
+        let floor = self.floor(comb, s2);
+        let s2 = s2 * comb.bins() as f64 / bins as f64;
+        Next { bins, beta: tighter(&floor, &comb.window, s2).unwrap_or(comb.window.beta) }
+    }
+
+    /// What is needed if more than this share of the bins is occupied: tones fill a main lobe each.
+    /// `noise` is what [`crowd_and_median`](Engine::crowd_and_median) says.
+    fn crowded(&self, comb: &Comb, noise: (f64, f64), most: f64) -> Option<Next> {
+        let (s2, median) = noise;
+        let bins = comb.bins();
+        if s2 == 0.0 || bins >= self.most {
             return None;
         }
         let floor = self.floor(comb, s2);
         let limits = Limits::new(floor, comb.lanes(), self.z);
-        let active = comb.energy.iter().filter(|&&e| e > limits.detect).count();
-        let share = active as f64 / self.bins as f64;
-        if share > 0.1 && share <= most {
-            // Tones stand out, so that they do not fill all bins.
-            return None;
-        }
+        let active = above(&comb.energy, limits.detect);
+        let share = active as f64 / bins as f64;
         // Where tones fill all bins nothing stands out, but energies scatter more than noise does.
-        let median = self.quantile(comb, MEDIAN);
         let full = s2 < SCATTER * median && median > 100.0 * floor.leak2;
         if share <= most && !full {
             return None;
         }
-        let lobes = active as f64 / (2.0 * comb.window.null);
-        let wanted = if share > 0.75 || full {
-            4 * self.bins
+        let wanted = if share > COUNTABLE || full {
+            4 * bins
         } else {
-            (5.0 * comb.window.null * lobes) as usize
+            // Lobes at random places overlap: they leave the share e^(-lobes·width/bins) free.
+            let occupied = -(1.0 - share).ln() * bins as f64;
+            (occupied / OCCUPIED) as usize
         };
-        Some(wanted.next_power_of_two().max(2 * self.bins))
+        Some(self.next(comb, s2, wanted.next_power_of_two().max(2 * bins)))
     }
 
     /// Noise power per lane and bin from a quantile of the energies; a few hundred bins suffice.
     pub(super) fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
-        let step = comb.bins().div_ceil(512);
         let sample = &mut self.run.workspace.energies;
-        sample.clear();
-        sample.extend(comb.energy.iter().step_by(step));
+        gather_some(comb, sample);
         let rank = ((sample.len() as f64 * p) as usize).min(sample.len() - 1);
         let value = *sample.select_nth_unstable_by(rank, f64::total_cmp).1;
         value / threshold(comb.lanes(), z)
+    }
+
+    /// The same from [`CROWD`] and from [`MEDIAN`], before anything is peeled.
+    fn crowd_and_median(&mut self, comb: &Comb) -> (f64, f64) {
+        let sample = &mut self.run.workspace.energies;
+        gather_some(comb, sample);
+        let rank = |(p, _): (f64, f64)| (sample.len() as f64 * p) as usize;
+        let (low, middle) = (rank(CROWD), rank(MEDIAN));
+        let (_, &mut crowd, above) = sample.select_nth_unstable_by(low, f64::total_cmp);
+        let median = match middle.checked_sub(low + 1).filter(|rest| *rest < above.len()) {
+            Some(rest) => *above.select_nth_unstable_by(rest, f64::total_cmp).1,
+            None => crowd,
+        };
+        let lanes = comb.lanes();
+        (crowd / threshold(lanes, CROWD.1), median / threshold(lanes, MEDIAN.1))
     }
 
     /// The floor of a comb whose noise power is s2.
     pub(super) fn floor(&self, comb: &Comb, s2: f64) -> Floor {
         let strongest = match self.tones.iter().map(|t| t.amplitude.norm_sqr()).reduce(f64::max) {
             Some(a) => a,
-            None => comb.energy.iter().copied().fold(0.0, f64::max) / comb.lanes() as f64,
+            None => largest(&comb.energy) / comb.lanes() as f64,
         };
         let leak2 = comb.window.leak.powi(2) * strongest;
         // Rounding of the transform, and of phases νt up to n/2 turns, in the signal as in the model.
@@ -189,10 +226,12 @@ impl<'r, 'a> Engine<'r, 'a> {
         Floor { s2, leak2, white: s2 > NOISY * leak2 }
     }
 
-    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise.
-    pub(super) fn tighten(&mut self, comb: &mut Comb) -> Floor {
+    /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise;
+    /// `noise` as [`crowd_and_median`](Engine::crowd_and_median) says. Returns the floor and the noise
+    /// under that window.
+    fn tighten(&mut self, comb: &mut Comb, mut noise: (f64, f64)) -> (Floor, (f64, f64)) {
         loop {
-            let s2 = self.quantile(comb, CROWD);
+            let s2 = noise.0;
             let floor = self.floor(comb, s2);
             // Where more bins cannot be had, narrow lobes come first; once the tones are peeled the
             // window may still become tighter.
@@ -200,8 +239,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             match tighter(&floor, &comb.window, s2) {
                 Some(beta) if beta.min(most) > comb.window.beta => {
                     comb.rewindow(self.run, beta.min(most));
+                    noise = self.crowd_and_median(comb);
                 }
-                _ => return floor,
+                _ => return (floor, noise),
             }
         }
     }
@@ -223,8 +263,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Everything after the first comb has been measured.
     pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let n = self.run.plan.problem.n;
-        let floor = self.tighten(first);
-        if let Some(wanted) = self.crowded(first, 1.4 * CROWDED)
+        let noise = self.crowd_and_median(first);
+        let (floor, noise) = self.tighten(first, noise);
+        if let Some(wanted) = self.crowded(first, noise, 1.4 * CROWDED)
             && self.bins < self.most
         {
             // All lines see weaker tones than the first.
@@ -261,15 +302,23 @@ impl<'r, 'a> Engine<'r, 'a> {
             if other.bins() != self.bins && (open == 0 || hidden) {
                 // A finer comb sees what this one cannot.
                 let least = other.bins().max(4 * self.bins);
-                let wanted = if hidden { self.crowded(&other, CROWDED) } else { None };
+                let noise = self.crowd_and_median(&other);
+                let wanted = if hidden { self.crowded(&other, noise, CROWDED) } else { None };
                 other.recycle(self.run);
                 let found = self.conclude(first, &limits, &last, false)?;
-                return Ok(Outcome::Grow(wanted.unwrap_or(least), Some(Box::new(found))));
+                let next = wanted.unwrap_or(Next { bins: least, beta: first.window.beta });
+                return Ok(Outcome::Grow(next, Some(Box::new(found))));
             }
             if stalled > 0 {
                 self.forget_suspects(first, &mut other, &limits);
             }
             let added = self.untangle(first, &mut limits, other, which)?;
+            let occupied = 2.0 * first.window.null * self.tones.len() as f64;
+            if occupied > self.bins as f64 && self.bins < self.most {
+                // Tones that lie over each other everywhere cost much and are known badly.
+                let bins = ((occupied / OCCUPIED) as usize).next_power_of_two();
+                return Ok(Outcome::Grow(self.next(first, limits.floor.s2, bins), None));
+            }
             stalled = if added { 0 } else { stalled + 1 };
             which += 1;
         }
@@ -308,8 +357,15 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Done(Box::new(found)));
         }
         let wanted = if verified { 2 * self.bins } else { 4 * self.bins };
-        Ok(Outcome::Grow(wanted, Some(Box::new(found))))
+        let next = self.next(first, limits.floor.s2, wanted);
+        Ok(Outcome::Grow(next, Some(Box::new(found))))
     }
+}
+
+/// Energies of a few hundred bins.
+fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
+    sample.clear();
+    sample.extend(comb.energy.iter().step_by(comb.bins().div_ceil(512)));
 }
 
 /// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the

@@ -1,40 +1,44 @@
-//! Small symmetric systems: Cholesky factors of a few dozen unknowns, no allocation in solves.
+//! Small systems of a few dozen unknowns: triangular factors, no allocation in solves.
+//!
+//! The matrices have a positive definite symmetric part, so that no rows need to be exchanged.
 
-/// Factors a symmetric positive definite matrix (row by row) in place: its lower triangle becomes
-/// the Cholesky factor. `false` if it is not positive definite.
+/// Factors a matrix (row by row) in place: the lower triangle becomes L with ones on its diagonal,
+/// the upper one U. `false` if a pivot is not positive.
+#[inline(always)] // must inherit the size and the instruction set of its caller
 pub(crate) fn factor(a: &mut [f64], size: usize) -> bool {
-    for j in 0..size {
-        for i in j..size {
-            let mut sum = a[i * size + j];
-            for m in 0..j {
-                sum -= a[i * size + m] * a[j * size + m];
-            }
-            if i == j {
-                if sum <= 0.0 || sum.is_nan() {
-                    return false;
+    for m in 0..size {
+        let (above, below) = a.split_at_mut((m + 1) * size);
+        let top = &above[m * size..];
+        let pivot = top[m];
+        if pivot <= 0.0 || pivot.is_nan() {
+            return false;
+        }
+        for row in below.chunks_exact_mut(size) {
+            let share = row[m] / pivot;
+            row[m] = share;
+            if share != 0.0 {
+                for (v, u) in row[m + 1..].iter_mut().zip(&top[m + 1..]) {
+                    *v -= share * u;
                 }
-                a[j * size + j] = sum.sqrt();
-            } else {
-                a[i * size + j] = sum / a[j * size + j];
             }
         }
     }
     true
 }
 
-/// Solves with the factor; `b` becomes the solution.
-pub(crate) fn solve(factor: &[f64], size: usize, b: &mut [f64]) {
+/// Solves with the factors; `b` becomes the solution.
+#[inline(always)] // must inherit the size and the instruction set of its caller
+pub(crate) fn solve(factors: &[f64], size: usize, b: &mut [f64]) {
     for i in 0..size {
         for m in 0..i {
-            b[i] -= factor[i * size + m] * b[m];
+            b[i] -= factors[i * size + m] * b[m];
         }
-        b[i] /= factor[i * size + i];
     }
     for i in (0..size).rev() {
         for m in i + 1..size {
-            b[i] -= factor[m * size + i] * b[m];
+            b[i] -= factors[i * size + m] * b[m];
         }
-        b[i] /= factor[i * size + i];
+        b[i] /= factors[i * size + i];
     }
 }
 
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn systems_are_solved() {
-        let a = [4.0, 1.0, 0.5, 1.0, 3.0, -0.2, 0.5, -0.2, 2.0];
+        let a = [4.0, 1.0, 0.5, 1.2, 3.0, -0.2, 0.4, -0.3, 2.0];
         let mut f = a;
         assert!(factor(&mut f, 3));
         let mut x = [1.0, -2.0, 3.0];

@@ -9,8 +9,9 @@
 //!
 //! What is found is peeled at once, so that the next peak is seen without it.
 
-use super::comb::{Comb, Tone, turn};
-use super::refine::{Floor, fit_group, fit_one};
+use super::comb::{Comb, Tone, nearest, turn};
+use super::joint::fit_group;
+use super::refine::{Floor, fit_one};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::math::{atan2_turns4, cis_turns4};
@@ -51,20 +52,44 @@ impl Limits {
     }
 }
 
+dispatch! {
+    /// Appends the bins above a limit.
+    fn active(energy: &[f64], limit: f64, out: &mut Vec<u32>) = active_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn active_body<const FMA: bool>(energy: &[f64], limit: f64, out: &mut Vec<u32>) {
+    let limits = F4::<FMA>::splat(limit);
+    let (four, rest) = energy.as_chunks::<4>();
+    for (at, e) in four.iter().enumerate() {
+        let mut bits = F4::<FMA>(*e).above_bits(limits);
+        while bits != 0 {
+            out.push(4 * at as u32 + bits.trailing_zeros());
+            bits &= bits - 1;
+        }
+    }
+    for (k, &e) in rest.iter().enumerate() {
+        if e > limit {
+            out.push((4 * four.len() + k) as u32);
+        }
+    }
+}
+
 /// Bins whose energy is the largest within two bins and above the threshold, strongest first.
 pub(crate) fn peaks(comb: &Comb, limit: f64, skip: &[bool], out: &mut Vec<u32>) {
     out.clear();
     let e = &comb.energy;
     let size = e.len();
-    for b in 0..size {
-        if e[b] <= limit || (!skip.is_empty() && skip[b]) {
-            continue;
-        }
-        let near = |k: usize| e[(b + k) % size];
-        if e[b] >= near(1) && e[b] >= near(2) && e[b] > near(size - 1) && e[b] > near(size - 2) {
-            out.push(b as u32);
-        }
-    }
+    let near = |b: u32, k: usize| e[(b as usize + k) % size];
+    active(e, limit, out);
+    out.retain(|&b| {
+        let here = e[b as usize];
+        (skip.is_empty() || !skip[b as usize])
+            && here >= near(b, 1)
+            && here >= near(b, 2)
+            && here > near(b, size - 1)
+            && here > near(b, size - 2)
+    });
     out.sort_unstable_by(|&a, &b| e[b as usize].total_cmp(&e[a as usize]));
 }
 
@@ -135,9 +160,14 @@ pub(crate) fn decode(
 /// shows there.
 fn companion(comb: &Comb, tones: &[Tone], b: usize) -> Option<usize> {
     const REACH: f64 = 2.5;
-    let away = |t: &Tone| comb.geometry.distance(comb.geometry.position(t.nu), b as f64);
-    let near = tones.iter().map(away).enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (near.1 < REACH).then_some(near.0)
+    let mut best = (REACH, None);
+    for (i, tone) in tones.iter().enumerate() {
+        let away = comb.geometry.distance(comb.geometry.position(tone.nu), b as f64);
+        if away < best.0 {
+            best = (away, Some(i));
+        }
+    }
+    best.1
 }
 
 /// Parts a bin into two tones of different aliases, fits them together and peels them. Whether
@@ -237,7 +267,7 @@ fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
     let t = turns_per_sample(comb.lanes_of(b));
     let size = comb.bins();
     let mut y = [Complex::<f64>::ZERO; 3];
-    comb.project(t, (b + size - 1) % size, 3, &mut y);
+    comb.project(t, (b + size - 1) % size, &mut y);
     let energy = comb.energy[b];
     let left = energy - comb.lanes() as f64 * y[1].norm_sqr();
     if left > limits.accept.max(IMPURITY * energy) {
@@ -263,7 +293,8 @@ fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
 /// The tone whose lanes turn at t and whose bins b-1, b, b+1 are y: the logarithm of the response
 /// is nearly a parabola.
 fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<Tone> {
-    let [l, c, r] = y.map(|v| v.norm_sqr().max(1e-300).ln());
+    let log = |v: Complex<f64>| v.norm_sqr().max(1e-300).ln();
+    let [l, c, r] = [log(y[0]), log(y[1]), log(y[2])];
     let bend = l - 2.0 * c + r;
     let offset = if bend < 0.0 { (0.5 * (l - r) / bend).clamp(-1.0, 1.0) } else { 0.0 };
     let position = (b as f64 + offset).rem_euclid(comb.bins() as f64);
@@ -282,7 +313,7 @@ fn split(comb: &Comb, tone: &Tone, misfit: f64, limits: &Limits) -> Option<[Tone
     let p = comb.geometry.position(tone.nu);
     let first = p.floor() as i64 + 1 - HALF as i64;
     let mut y = [Complex::ZERO; PROFILE];
-    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, PROFILE, &mut y);
+    comb.project(tone.nu, first.rem_euclid(comb.bins() as i64) as usize, &mut y);
     let energy: f64 = y.iter().map(|v| v.norm_sqr()).sum();
     let noise = PROFILE as f64 * limits.floor.s2.max(limits.floor.leak2) / comb.lanes() as f64;
     let p = p - first as f64;
@@ -362,7 +393,7 @@ fn two_profiles_body<const FMA: bool>(
     for _ in 0..10 {
         let [mut g, mut d] = [[[0.0; PROFILE]; 2]; 2];
         for i in 0..2 {
-            comb.window.span::<FMA>(p[i], &mut g[i], &mut d[i]);
+            comb.window.span::<FMA, PROFILE>(p[i], &mut g[i], &mut d[i]);
         }
         let (g00, g01, g11) = (dot(&g[0], &g[0]), dot(&g[0], &g[1]), dot(&g[1], &g[1]));
         let det = g00 * g11 - g01 * g01;
@@ -431,27 +462,89 @@ fn along(u: &[f64; PROFILE], y: &[Complex<f64>; PROFILE]) -> Complex<f64> {
     sum
 }
 
+/// Two exponentials over lines, and what a least-squares fit of them needs.
+struct Exponentials {
+    lines: usize,
+    /// Conjugate phasors of both, line after line.
+    conjugate: [[Line; MAX_LINES]; 2],
+    /// Lanes, and the sum of conj(first)·second over them.
+    lanes: f64,
+    gram: Complex<f64>,
+    /// Determinant of the normal equations.
+    det: f64,
+}
+
+dispatch! {
+    /// Exponentials of t cycles per sample over lines at these offsets.
+    fn exponentials(t: [f64; 2], offsets: &[u64]) -> Exponentials = exponentials_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn exponentials_body<const FMA: bool>(t: [f64; 2], offsets: &[u64]) -> Exponentials {
+    let mut conjugate = [[Line::ZERO; MAX_LINES]; 2];
+    for i in 0..2 {
+        for (line, &d) in conjugate[i].iter_mut().zip(offsets) {
+            let x = (F4::<FMA>::splat(d as f64) + F4::COUNT) * F4::splat(-t[i]);
+            let (c, s) = cis_turns4(x - x.round());
+            (line.re, line.im) = (c.0, s.0);
+        }
+    }
+    let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+    for (p, q) in conjugate[0].iter().zip(&conjugate[1]).take(offsets.len()) {
+        re = F4(p.re).mul_add(F4(q.re), F4(p.im).mul_add(F4(q.im), re));
+        im = F4(p.im).mul_add(F4(q.re), F4(p.re).negate_mul_add(F4(q.im), im));
+    }
+    let gram = Complex::new(re.sum(), im.sum());
+    let lanes = 4.0 * offsets.len() as f64;
+    let det = lanes * lanes - gram.norm_sqr();
+    Exponentials { lines: offsets.len(), conjugate, lanes, gram, det }
+}
+
+dispatch! {
+    /// Least-squares values of both over lines; `None` where the lanes cannot tell them apart.
+    fn values_of(both: &Exponentials, lines: &[Line]) -> Option<[Complex<f64>; 2]> = values_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn values_body<const FMA: bool>(both: &Exponentials, lines: &[Line]) -> Option<[Complex<f64>; 2]> {
+    if both.det < 1e-3 * both.lanes * both.lanes {
+        return None;
+    }
+    let mut right = [Complex::<f64>::ZERO; 2];
+    for (right, conjugate) in right.iter_mut().zip(&both.conjugate) {
+        let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+        for (p, u) in conjugate.iter().zip(lines).take(both.lines) {
+            re = F4(p.re).mul_add(F4(u.re), F4(p.im).negate_mul_add(F4(u.im), re));
+            im = F4(p.re).mul_add(F4(u.im), F4(p.im).mul_add(F4(u.re), im));
+        }
+        *right = Complex::new(re.sum(), im.sum());
+    }
+    let (m, gram) = (both.lanes, both.gram);
+    Some([
+        (right[0] * m - gram * right[1]) / both.det,
+        (right[1] * m - gram.conj() * right[0]) / both.det,
+    ])
+}
+
 /// Two exponentials of different aliases over the lanes of a bin and its neighbours.
 fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 2]> {
     let size = comb.bins();
     let near = [(b + size - 1) % size, b, (b + 1) % size];
-    let cells: [([Line; MAX_LINES], usize); 3] = near.map(|b| comb.lines_of(b));
-    let count = cells[1].1;
+    let cells = [comb.lines_of(near[0]).0, comb.lines_of(near[1]).0, comb.lines_of(near[2]).0];
+    let count = comb.offsets.len();
     // The recurrence U[τ+2] + c1 U[τ+1] + c0 U[τ] = 0, forwards and backwards, over all lines.
     let (mut a00, mut a11) = (0.0, 0.0);
     let [mut a01, mut b0, mut b1] = [Complex::<f64>::ZERO; 3];
-    for (lines, _) in &cells {
+    for lines in &cells {
         for line in &lines[..count] {
             for t in 0..2 {
                 let (u0, u1, u2) = (line.lane(t), line.lane(t + 1), line.lane(t + 2));
-                let back = (u2.conj(), u1.conj(), u0.conj());
-                for (u0, u1, u2) in [(u0, u1, u2), back] {
-                    a00 += u0.norm_sqr();
-                    a11 += u1.norm_sqr();
-                    a01 += u0.conj() * u1;
-                    b0 -= u0.conj() * u2;
-                    b1 -= u1.conj() * u2;
-                }
+                // Backwards the samples are conjugate and change places.
+                a00 += u0.norm_sqr() + u2.norm_sqr();
+                a11 += 2.0 * u1.norm_sqr();
+                a01 += u0.conj() * u1 + u2 * u1.conj();
+                b0 -= 2.0 * (u0.conj() * u2);
+                b1 -= u1.conj() * u2 + u1 * u0.conj();
             }
         }
     }
@@ -467,29 +560,28 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
     for j in 1..count {
         let d = comb.offsets[j] as f64;
         let mut turns = [Complex::<f64>::ZERO; 2];
-        for (lines, _) in &cells {
-            let (v0, vj) = (values_of(&lines[..1], &[0], t)?, values_of(&lines[j..=j], &[0], t)?);
+        let both = exponentials(t, &[0]);
+        for lines in &cells {
+            let (v0, vj) = (values_of(&both, &lines[..1])?, values_of(&both, &lines[j..=j])?);
             for i in 0..2 {
-                turns[i] += vj[i] * turn(-t[i] * d) * v0[i].conj();
+                turns[i] += vj[i] * v0[i].conj();
             }
         }
         for i in 0..2 {
-            t[i] += angle(turns[i]) / d;
+            t[i] += angle(turns[i] * turn(-t[i] * d)) / d;
         }
     }
     // Each component's profile over seven bins.
     let mut profile = [[Complex::<f64>::ZERO; 7]; 2];
-    let mut lines = cells[1].0;
-    for (k, bin) in (0..7).map(|k| (k, (b + size + k - 3) % size)) {
-        if k == 2 || k == 4 {
-            lines = cells[k / 2].0;
-        } else {
-            lines[..count].copy_from_slice(&comb.lines_of(bin).0[..count]);
-        }
-        let v = values_of(&lines[..count], &comb.offsets, t)?;
+    let both = exponentials(t, &comb.offsets);
+    for k in 0..7 {
+        let v = match k {
+            2..=4 => values_of(&both, &cells[k - 2])?,
+            _ => values_of(&both, &comb.lines_of((b + size + k - 3) % size).0)?,
+        };
         (profile[0][k], profile[1][k]) = (v[0], v[1]);
     }
-    let mut out = [Tone { nu: 0.0, amplitude: Complex::ZERO, drift: 0.0 }; 2];
+    let mut out = [Tone::NONE; 2];
     for i in 0..2 {
         let best = (1..6)
             .max_by(|&a, &b| profile[i][a].norm_sqr().total_cmp(&profile[i][b].norm_sqr()))?;
@@ -507,49 +599,49 @@ fn two(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> Option<[Tone; 
         return None;
     }
     // Both must explain most of the bin and its neighbours; a joint fit sharpens them.
-    let [p, q] = out.map(|t| comb.phasors(t.nu));
-    for (k, (lines, _)) in cells.iter().enumerate() {
-        let x = |i: usize| {
-            let d = comb.geometry.position(out[i].nu) - near[k] as f64;
-            d - (d / size as f64).round() * size as f64
-        };
-        let gain = |i: usize| comb.window.response::<false>(F4::splat(x(i))).0.0[0];
-        let (g0, g1) = (out[0].amplitude * gain(0), out[1].amplitude * gain(1));
-        let mut left = 0.0;
-        for j in 0..count {
-            for tau in 0..4 {
-                let model = g0 * p[j].lane(tau) + g1 * q[j].lane(tau);
-                left += (lines[j].lane(tau) - model).norm_sqr();
-            }
+    let phasors = [comb.phasors(out[0].nu), comb.phasors(out[1].nu)];
+    for (lines, &bin) in cells.iter().zip(&near) {
+        let mut parts = [Complex::<f64>::ZERO; 2];
+        for (part, tone) in parts.iter_mut().zip(&out) {
+            let d = comb.geometry.position(tone.nu) - bin as f64;
+            let x = d - nearest(d / size as f64) * size as f64;
+            *part = tone.amplitude * comb.window.response::<false>(F4::splat(x)).0.0[0];
         }
-        if left > limits.accept.max(0.5 * comb.energy[near[k]]) {
+        let left = energy_without(&lines[..count], &phasors, parts);
+        if left > limits.accept.max(0.5 * comb.energy[bin]) {
             return None;
         }
     }
     Some(out)
 }
 
-/// Least-squares values of two exponentials over lines at these offsets.
-fn values_of(lines: &[Line], offsets: &[u64], t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
-    let mut gram = Complex::<f64>::ZERO;
-    let mut right = [Complex::<f64>::ZERO; 2];
-    let z = t.map(turn);
-    for (line, &d) in lines.iter().zip(offsets) {
-        let mut v = t.map(|t| turn(t * d as f64));
-        for tau in 0..4 {
-            gram += v[0].conj() * v[1];
-            for i in 0..2 {
-                right[i] += v[i].conj() * line.lane(tau);
-                v[i] *= z[i];
-            }
+dispatch! {
+    /// Energy of lines less two exponentials with these values.
+    fn energy_without(
+        lines: &[Line],
+        phasors: &[[Line; MAX_LINES]; 2],
+        values: [Complex<f64>; 2],
+    ) -> f64 = energy_without_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn energy_without_body<const FMA: bool>(
+    lines: &[Line],
+    phasors: &[[Line; MAX_LINES]; 2],
+    values: [Complex<f64>; 2],
+) -> f64 {
+    let mut sum = F4::<FMA>::ZERO;
+    for (j, line) in lines.iter().enumerate() {
+        let (mut re, mut im) = (F4::<FMA>(line.re), F4::<FMA>(line.im));
+        for i in 0..2 {
+            let (p, q) = (F4(phasors[i][j].re), F4(phasors[i][j].im));
+            let (c, s) = (F4::splat(values[i].re), F4::splat(values[i].im));
+            re = q.mul_add(s, p.negate_mul_add(c, re));
+            im = q.negate_mul_add(c, p.negate_mul_add(s, im));
         }
+        sum = re.mul_add(re, im.mul_add(im, sum));
     }
-    let m = 4.0 * lines.len() as f64;
-    let det = m * m - gram.norm_sqr();
-    if det < 1e-3 * m * m {
-        return None;
-    }
-    Some([(right[0] * m - gram * right[1]) / det, (right[1] * m - gram.conj() * right[0]) / det])
+    sum.sum()
 }
 
 #[cfg(test)]

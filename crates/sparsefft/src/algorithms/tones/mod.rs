@@ -4,7 +4,7 @@
 //!    offsets of a ladder. Its first line tells whether B is large enough; its bins tell the noise
 //!    and, with it, how tight the [`window`] must be.
 //! 2. [`locate`] the peaks, strongest first; peel each at once.
-//! 3. [`refine`] all by Gauss-Newton steps on the bins, jointly where they share bins.
+//! 3. [`refine`] all by Gauss-Newton steps on the bins, [`joint`]ly where they share most of them.
 //! 4. What one stride cannot untangle, combs of other strides do.
 //! 5. [`certify`] with a comb that took no part. What remains is tested for [`drift`], then named
 //!    as clusters and bands ([`extras`]); if it cannot be named, more bins are tried.
@@ -18,6 +18,7 @@ mod comb;
 mod drift;
 mod engine;
 mod extras;
+mod joint;
 mod linear;
 mod locate;
 mod naming;
@@ -33,7 +34,7 @@ use crate::certificate::{Certificate, Verdict};
 use crate::problem::Noise;
 use crate::tones::{Accuracy, Band, Cluster, Tone as PublicTone};
 use comb::Geometry;
-use engine::{Engine, Outcome};
+use engine::{Engine, Next, Outcome};
 
 /// Fewest bins of a comb.
 const FEWEST: usize = 64;
@@ -58,12 +59,13 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
     let n = problem.n;
     let most = largest_bins(n);
     let Some(most) = most else { return Ok(too_short(n)) };
-    let mut bins = first_bins(problem).min(most);
+    let mut next = Next { bins: first_bins(problem).min(most), beta: 0.0 };
     let mut attempts = 1;
     let mut best: Option<Box<Found>> = None;
     loop {
         let retried = best.as_ref().is_some_and(|found| !found.clusters.is_empty());
-        match Engine::new(run, bins, most, retried).attempt()? {
+        let bins = next.bins;
+        match Engine::new(run, next, most, retried).attempt()? {
             Outcome::Done(mut found) => {
                 found.certificate.attempts = attempts;
                 return Ok(*found);
@@ -81,7 +83,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
                     found.certificate.attempts = attempts;
                     return Ok(found);
                 }
-                bins = wanted.max(2 * bins).min(most);
+                next = Next { bins: wanted.bins.max(2 * bins).min(most), ..wanted };
             }
         }
     }

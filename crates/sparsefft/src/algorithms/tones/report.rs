@@ -4,8 +4,9 @@ use super::certify::{self, RESOLVED};
 use super::comb::{Comb, Tone, turn};
 use super::engine::Engine;
 use super::extras::Stretch;
+use super::joint::{Groups, MAX_GROUP, joint_variances};
 use super::locate::Limits;
-use super::refine::{Bend, Floor, bend, groups, joint_variances};
+use super::refine::{Bend, Floor, bend};
 use super::{Found, accuracy};
 use crate::certificate::{Certificate, Verdict};
 use crate::stages::Stage;
@@ -16,14 +17,17 @@ impl Engine<'_, '_> {
     /// Variances of amplitude and position of every tone, in units of the noise power (and of
     /// 1/|A|² for the position); `alone` are those of tones fitted alone.
     fn variances(&self, comb: &Comb, floor: &Floor, alone: &[Bend]) -> Vec<(f64, f64)> {
-        let half = floor.half();
         let mut out: Vec<(f64, f64)> = alone.iter().map(|b| (b.amplitude, b.position)).collect();
-        for group in groups(comb, &self.tones, 1.1 * comb.window.null) {
+        for (_, group) in Groups::for_fits(comb, &self.tones, floor).iter() {
             if group.len() == 1 {
                 continue;
             }
-            let members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
-            if let Some(joint) = joint_variances(comb, &members, floor.white, half) {
+            let mut members = [Tone::NONE; MAX_GROUP];
+            let members = &mut members[..group.len()];
+            for (member, &i) in members.iter_mut().zip(group) {
+                *member = self.tones[i];
+            }
+            if let Some(joint) = joint_variances(comb, members, floor) {
                 group.iter().zip(joint).for_each(|(&i, v)| out[i] = v);
             }
         }

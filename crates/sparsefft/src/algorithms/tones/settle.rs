@@ -1,9 +1,10 @@
 //! Locating and refining on the first comb until nothing more comes.
 
-use super::comb::{Comb, Tone};
+use super::comb::{Comb, Tone, above, total};
 use super::engine::{Engine, PEELED};
+use super::joint::{Groups, MAX_GROUP, fit_group};
 use super::locate::{self, Limits, decode};
-use super::refine::{Floor, fit_group, fit_one, groups};
+use super::refine::{Floor, fit_one};
 use crate::stages::Stage;
 
 /// Rounds of locating and refining on one comb.
@@ -12,18 +13,23 @@ const ROUNDS: usize = 6;
 const PASSES: usize = 5;
 /// Square of a move, in units of the noise power, below which neighbours need not be told.
 const MOVED: f64 = 0.2;
+/// The same below which a tone need not move: a hundredth of its error.
+const STILL: f64 = 1e-5;
 
 impl Engine<'_, '_> {
     /// Locates and refines on the first comb until nothing more comes.
     pub(super) fn settle(&mut self, first: &mut Comb, limits: &mut Limits) -> usize {
         let mut total = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let before = self.tones.len();
             let skip = std::mem::take(&mut self.skip);
             let old = decode(first, limits, &skip, &mut self.tones, &mut self.list);
             let added = self.tones.len() - before;
             self.skip = skip;
             self.run.clock.lap(Stage::Locate);
+            if added == 0 && round > 0 {
+                break;
+            }
             self.mark(first, old);
             if added > 0 {
                 self.refine(first, &limits.floor);
@@ -49,43 +55,45 @@ impl Engine<'_, '_> {
         self.dirty.resize(from, false);
         self.dirty.resize(self.tones.len(), true);
         let reach = 2.0 * comb.window.half as f64;
-        for i in from..self.tones.len() {
-            let p = comb.geometry.position(self.tones[i].nu);
-            for j in 0..from {
-                let q = comb.geometry.position(self.tones[j].nu);
-                self.dirty[j] |= comb.geometry.distance(p, q) < reach;
-            }
+        let places: Vec<f64> = self.tones.iter().map(|t| comb.geometry.position(t.nu)).collect();
+        let (known, new) = places.split_at(from);
+        for (dirty, &q) in self.dirty.iter_mut().zip(known) {
+            *dirty |= new.iter().any(|&p| comb.geometry.distance(p, q) < reach);
         }
     }
 
     /// Refines the marked tones, and then those whose neighbours have moved.
     pub(super) fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
-        let gap = 1.1 * comb.window.null;
-        let all = groups(comb, &self.tones, gap);
+        let all = Groups::for_fits(comb, &self.tones, floor);
         let reach = (floor.half() + comb.window.half) as f64;
         for _ in 0..PASSES {
-            let mut moved: Vec<f64> = Vec::new();
-            for group in &all {
+            let mut moved: Vec<usize> = Vec::new();
+            for (from, group) in all.iter() {
                 if !group.iter().any(|&i| self.dirty[i]) {
                     continue;
                 }
-                let mut members: Vec<Tone> = group.iter().map(|&i| self.tones[i]).collect();
+                let mut members = [Tone::NONE; MAX_GROUP];
+                let members = &mut members[..group.len()];
+                for (member, &i) in members.iter_mut().zip(group) {
+                    *member = self.tones[i];
+                }
                 if members.iter().any(|t| t.drift != 0.0) {
                     continue;
                 }
-                if let [old] = members[..] {
-                    members[0] = fit_one(comb, &old, true, floor.half(), floor.white).tone;
-                    comb.replace(&old, &members[0]);
+                if let [old] = *members {
+                    let new = fit_one(comb, &old, true, floor.half(), floor.white).tone;
+                    // What changes nothing need not be peeled anew.
+                    if change(comb, &old, &new) > STILL * floor.s2 / comb.lanes() as f64 {
+                        comb.replace(&old, &new);
+                        members[0] = new;
+                    }
                 } else {
-                    fit_group(comb, &mut members, floor, 8);
+                    fit_group(comb, members, floor, 8);
                 }
-                for (&i, new) in group.iter().zip(members) {
+                for (at, (&i, &new)) in (from..).zip(group.iter().zip(&*members)) {
                     let old = self.tones[i];
-                    let change =
-                        (new.nu - old.nu).abs() * comb.geometry.scale() * new.amplitude.norm()
-                            + (new.amplitude - old.amplitude).norm();
-                    if change * change > MOVED * floor.s2 / comb.lanes() as f64 {
-                        moved.push(comb.geometry.position(new.nu));
+                    if change(comb, &old, &new) > MOVED * floor.s2 / comb.lanes() as f64 {
+                        moved.push(at);
                     }
                     self.tones[i] = new;
                 }
@@ -94,12 +102,9 @@ impl Engine<'_, '_> {
             if moved.is_empty() {
                 break;
             }
-            moved.sort_unstable_by(f64::total_cmp);
-            for (dirty, tone) in self.dirty.iter_mut().zip(&self.tones) {
-                let p = comb.geometry.position(tone.nu);
-                // Others than the tone itself, within the bins of its fit.
-                *dirty = around(&moved, p, reach, comb.bins() as f64)
-                    .any(|q| q != p && comb.geometry.distance(p, q) < reach);
+            // Others than the tone itself, within the bins of its fit.
+            for at in moved {
+                all.mark_around(at, reach, comb, &mut self.dirty);
             }
         }
         self.run.clock.lap(Stage::Estimate);
@@ -157,7 +162,7 @@ impl Engine<'_, '_> {
     /// Power per sample that the tones leave.
     pub(super) fn left(&self, first: &Comb) -> f64 {
         let enbw = first.window.noise * self.bins as f64;
-        first.energy.iter().sum::<f64>() / (first.lanes() as f64 * enbw)
+        total(&first.energy) / (first.lanes() as f64 * enbw)
     }
 
     /// The same as a share of all power.
@@ -169,20 +174,16 @@ impl Engine<'_, '_> {
 
     /// Unexplained bins of the first comb.
     pub(super) fn open(&self, comb: &Comb, limits: &Limits) -> u64 {
-        let masked = |b: usize| !self.skip.is_empty() && self.skip[b];
-        comb.energy.iter().enumerate().filter(|&(b, &e)| e > limits.detect && !masked(b)).count()
-            as u64
+        if self.skip.is_empty() {
+            return above(&comb.energy, limits.detect) as u64;
+        }
+        let seen = self.skip.iter().zip(&comb.energy);
+        seen.filter(|&(skip, &e)| !skip && e > limits.detect).count() as u64
     }
 }
 
-/// The sorted places within `reach` of p on a circle of `size`, and perhaps a few more.
-fn around(places: &[f64], p: f64, reach: f64, size: f64) -> impl Iterator<Item = f64> + '_ {
-    let near = move |low: f64, high: f64| {
-        let from = places.partition_point(|q| *q < low);
-        let to = places.partition_point(|q| *q <= high);
-        places[from..to.max(from)].iter().copied()
-    };
-    near(p - reach, p + reach)
-        .chain(near(p - reach + size, size))
-        .chain(near(0.0, p + reach - size))
+/// Square of the way from one tone to a near one, as its bins see it.
+fn change(comb: &Comb, old: &Tone, new: &Tone) -> f64 {
+    let way = (new.nu - old.nu) * comb.geometry.scale();
+    way * way * new.amplitude.norm_sqr() + (new.amplitude - old.amplitude).norm_sqr()
 }

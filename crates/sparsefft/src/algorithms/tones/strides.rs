@@ -1,7 +1,7 @@
 //! Combs of other strides: they verify, and they untangle what the first comb cannot.
 
 use super::certify::{Standing, confirm};
-use super::comb::{Comb, Geometry, Tone};
+use super::comb::{Comb, Geometry, Tone, total};
 use super::engine::Engine;
 use super::extras;
 use super::locate::{Limits, decode};
@@ -82,11 +82,12 @@ impl Engine<'_, '_> {
         // Where all is explained the mean is the best estimate.
         let s2 = if limits.floor.white && self.open(first, limits) == 0 {
             let (mut sum, mut count) = (0.0, 0.0);
-            for (b, e) in first.energy.iter().enumerate() {
-                if self.skip.is_empty() || !self.skip[b] {
-                    sum += e;
-                    count += 1.0;
-                }
+            if self.skip.is_empty() {
+                (sum, count) = (total(&first.energy), first.bins() as f64);
+            }
+            for (_, e) in self.skip.iter().zip(&first.energy).filter(|(skip, _)| !**skip) {
+                sum += e;
+                count += 1.0;
             }
             sum / (count * first.lanes() as f64).max(1.0)
         } else {

@@ -63,49 +63,81 @@ pub(crate) struct Window {
 /// Polynomials of one cell in u, -1 … 1 over the cell, lowest power first.
 type Cell<const COLUMNS: usize> = [[f64; COLUMNS]; TERMS];
 
+/// Most bins of one tone's equations.
+pub(crate) const MAX_FIT: usize = 16;
+
 /// Whitened responses of the bins of a fit in noise, [`HALF_WHITE`] on each side.
 #[derive(Debug)]
 pub(crate) struct Matched {
-    /// Cells for positions from half a bin before to half a bin after the middle two bins. After
-    /// the bins of Q·g come gᵀQg and dᵀQd.
+    /// Cells for positions from half a bin before to half a bin after the middle two bins. The
+    /// bins of Q·g; gᵀQg, dᵀQd and the variance of a bend; the bins of the bend's filter.
     cells: Vec<Cell<COLUMNS>>,
 }
 
-/// Columns of [`Matched`]: the bins, gᵀQg, dᵀQd, and nothing to fill a vector.
-const COLUMNS: usize = 2 * HALF_WHITE + 4;
+/// Bins of a fit in noise.
+const WHITE: usize = 2 * HALF_WHITE;
+/// Columns of [`Matched`].
+const COLUMNS: usize = 2 * WHITE + 4;
 
-/// What a fit in noise needs at one position.
+/// What the equations of one tone are made with, at one position.
 pub(crate) struct Filter {
-    /// Q·g and its derivative.
-    pub(crate) g: [f64; 2 * HALF_WHITE],
-    pub(crate) d: [f64; 2 * HALF_WHITE],
+    /// Q·g and Q·d, d the derivative of g.
+    pub(crate) g: [f64; MAX_FIT],
+    pub(crate) d: [f64; MAX_FIT],
     pub(crate) gg: f64,
     pub(crate) gd: f64,
     pub(crate) dd: f64,
 }
 
+/// What finds a bend in noise: the part of -Ĝ''/4π that neither amplitude nor frequency explain.
+pub(crate) struct BendFilter {
+    /// The bend is the sum of the bins times these.
+    pub(crate) bins: [f64; WHITE],
+    /// Its variance in units of the noise power.
+    pub(crate) variance: f64,
+    pub(crate) gg: f64,
+    /// dᵀQd less its part along g.
+    pub(crate) dd: f64,
+}
+
+/// Sum of the products.
+fn product(u: &[f64], v: &[f64]) -> f64 {
+    u.iter().zip(v).map(|(u, v)| u * v).sum()
+}
+
 impl Matched {
     fn new(window: &Window) -> Self {
-        const COUNT: usize = 2 * HALF_WHITE;
-        let q = window.whitener(COUNT);
+        let q = window.whitener(WHITE);
+        let whitened = |v: &[f64; WHITE]| {
+            let mut out = [0.0; WHITE];
+            for (out, row) in out.iter_mut().zip(q.chunks_exact(WHITE)) {
+                *out = product(row, v);
+            }
+            out
+        };
         let (nodes, basis) = interpolation();
         let cell = |c: usize| {
             // Values at the nodes of the cell.
             let mut values = [[0.0; COLUMNS]; TERMS];
             for (values, u) in values.iter_mut().zip(nodes) {
                 let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64 - 0.5;
-                let (mut g, mut d) = ([0.0; COUNT], [0.0; COUNT]);
-                for i in 0..COUNT {
+                let [mut g, mut d, mut w] = [[0.0; WHITE]; 3];
+                for i in 0..WHITE {
                     let x = f + (HALF_WHITE - 1) as f64 - i as f64;
                     let (value, slope) = window.response::<false>(F4::splat(x));
                     (g[i], d[i]) = (value.0[0], slope.0[0]);
+                    w[i] = -window.curvature(x) / (4.0 * PI);
                 }
-                for i in 0..COUNT {
-                    let row = &q[i * COUNT..(i + 1) * COUNT];
-                    let along = |v: &[f64]| -> f64 { row.iter().zip(v).map(|(q, v)| q * v).sum() };
-                    values[i] = along(&g);
-                    values[COUNT] += g[i] * values[i];
-                    values[COUNT + 1] += d[i] * along(&d);
+                let [qg, qd, qw] = [&g, &d, &w].map(whitened);
+                let (gg, gd, dd) = (product(&g, &qg), product(&g, &qd), product(&d, &qd));
+                let (wg, wd) = (product(&w, &qg), product(&w, &qd));
+                let det = gg * dd - gd * gd;
+                let (along_g, along_d) = ((wg * dd - wd * gd) / det, (wd * gg - wg * gd) / det);
+                let ww = product(&w, &qw) - along_g * wg - along_d * wd;
+                values[..WHITE].copy_from_slice(&qg);
+                values[WHITE..WHITE + 3].copy_from_slice(&[gg, dd, 1.0 / ww]);
+                for i in 0..WHITE {
+                    values[WHITE + 4 + i] = (qw[i] - along_g * qg[i] - along_d * qd[i]) / ww;
                 }
             }
             polynomials(&basis, &values)
@@ -113,26 +145,53 @@ impl Matched {
         Matched { cells: (0..2 * CELLS).map(cell).collect() }
     }
 
-    /// The filter for a tone f bins after the last bin of the lower half; `None` outside the table.
-    #[inline(always)] // must inherit the instruction set of its caller
-    pub(crate) fn at<const FMA: bool>(&self, f: f64) -> Option<Filter> {
-        const COUNT: usize = 2 * HALF_WHITE;
+    /// The cell of a tone f bins after the last bin of the lower half, and the place in it; `None`
+    /// outside the table.
+    #[inline(always)] // an address
+    fn cell(&self, f: f64) -> Option<(&Cell<COLUMNS>, f64)> {
         let place = (f + 0.5) * CELLS as f64;
         if !(0.0..(2 * CELLS) as f64).contains(&place) {
             return None;
         }
-        let cell = &self.cells[place as usize];
-        let u = F4::<FMA>::splat(2.0 * (place - (place as usize) as f64) - 1.0);
+        let whole = place as usize;
+        Some((&self.cells[whole], 2.0 * (place - whole as f64) - 1.0))
+    }
+
+    /// The filter for a tone f bins after the last bin of the lower half; `None` outside the table.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn at<const FMA: bool>(&self, f: f64) -> Option<Filter> {
+        let (cell, u) = self.cell(f)?;
+        let u = F4::<FMA>::splat(u);
         let scale = F4::splat(2.0 * CELLS as f64);
-        let mut out = Filter { g: [0.0; COUNT], d: [0.0; COUNT], gg: 0.0, gd: 0.0, dd: 0.0 };
-        for at in (0..COUNT).step_by(4) {
+        let mut out = Filter { g: [0.0; MAX_FIT], d: [0.0; MAX_FIT], gg: 0.0, gd: 0.0, dd: 0.0 };
+        for at in (0..WHITE).step_by(4) {
             let (value, slope) = horner::<FMA, COLUMNS>(cell, at, u);
             out.g[at..at + 4].copy_from_slice(&value.0);
             out.d[at..at + 4].copy_from_slice(&(slope * scale).0);
         }
-        let (value, slope) = horner::<FMA, COLUMNS>(cell, COUNT, u);
+        let (value, slope) = horner::<FMA, COLUMNS>(cell, WHITE, u);
         // Q is symmetric: the derivative of gᵀQg is twice gᵀQd.
         (out.gg, out.dd, out.gd) = (value.0[0], value.0[1], 0.5 * (slope * scale).0[0]);
+        Some(out)
+    }
+
+    /// What finds the bend of such a tone.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn bend_at<const FMA: bool>(&self, f: f64) -> Option<BendFilter> {
+        let (cell, u) = self.cell(f)?;
+        let u = F4::<FMA>::splat(u);
+        let (value, slope) = horner::<FMA, COLUMNS>(cell, WHITE, u);
+        let (gg, gd) = (value.0[0], CELLS as f64 * slope.0[0]);
+        let mut out = BendFilter {
+            bins: [0.0; WHITE],
+            variance: value.0[2],
+            gg,
+            dd: value.0[1] - gd * gd / gg,
+        };
+        for at in (0..WHITE).step_by(4) {
+            let (value, _) = horner::<FMA, COLUMNS>(cell, WHITE + 4 + at, u);
+            out.bins[at..at + 4].copy_from_slice(&value.0);
+        }
         Some(out)
     }
 }
@@ -221,12 +280,18 @@ impl Window {
             .collect();
         let leak = leak(beta);
         let top = beta.sinh() / beta;
+        // A = -π².
+        let null = (beta * beta + PI * PI).sqrt() / PI * bins as f64 / (bins - 1) as f64;
+        // Side lobes that are not peeled bias tones in whose bins they lie: two bins of them are.
+        let half = ((null + 2.0).ceil() as usize).next_multiple_of(2).min(MAX_FOOT / 2);
+        // |A| is largest in the middle or in the last bin that is peeled.
+        let most = (beta * beta).max((PI * half as f64).powi(2) - beta * beta);
         let mut series = vec![1.0 / top];
         let mut term = 1.0;
         for k in 1.. {
             let k = k as f64;
-            term *= beta * beta / ((2.0 * k) * (2.0 * k + 1.0));
-            if term < 1e-3 * leak * top && 2.0 * k > beta {
+            term *= most / ((2.0 * k) * (2.0 * k + 1.0));
+            if term < 1e-3 * leak * top && 2.0 * k > most.sqrt() {
                 break;
             }
             series.push(series[series.len() - 1] / ((2.0 * k) * (2.0 * k + 1.0)));
@@ -234,8 +299,6 @@ impl Window {
         series.reverse();
         let noise: f64 = taps.iter().map(|g| g * g).sum();
         let correlation = correlation(beta, half_length / bins as f64);
-        // A = -π².
-        let null = (beta * beta + PI * PI).sqrt() / PI * bins as f64 / (bins - 1) as f64;
         let mut window = Window {
             beta,
             bins,
@@ -245,7 +308,7 @@ impl Window {
             null,
             leak,
             noise,
-            half: ((null + 1.0).ceil() as usize).next_multiple_of(2).min(MAX_FOOT / 2),
+            half,
             correlation,
             whiteners: (0..=MAX_SPAN).map(|_| OnceLock::new()).collect(),
             table: Vec::new(),
@@ -257,7 +320,8 @@ impl Window {
                 let mut values = [[0.0; MAX_FOOT]; TERMS];
                 for (values, u) in values.iter_mut().zip(nodes) {
                     let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64;
-                    for at in (0..MAX_FOOT).step_by(4) {
+                    // Beyond the bins that are peeled a tone is not modelled.
+                    for at in (REACH - half..REACH + half).step_by(4) {
                         let x = f + (REACH - 1) as f64 - at as f64;
                         let (g, _) = window.response::<false>(F4::splat(x) - F4::COUNT);
                         values[at..at + 4].copy_from_slice(&g.0);
@@ -272,6 +336,51 @@ impl Window {
     /// The whitened responses.
     pub(crate) fn matched(&self) -> &Matched {
         self.matched.get_or_init(|| Matched::new(self))
+    }
+
+    /// The filter for a tone f bins after the last bin of the lower half of a fit with this many
+    /// bins on each side; `None` where the tone is not among the middle bins.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn filter<const FMA: bool>(
+        &self,
+        f: f64,
+        half: usize,
+        white: bool,
+    ) -> Option<Filter> {
+        if white && half == HALF_WHITE {
+            return self.matched().at::<FMA>(f);
+        }
+        if !(-1.5..2.5).contains(&f) {
+            return None;
+        }
+        let count = 2 * half;
+        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
+        let whole = f.floor();
+        self.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+        let mut out = Filter { g: [0.0; MAX_FIT], d: [0.0; MAX_FIT], gg: 0.0, gd: 0.0, dd: 0.0 };
+        if white {
+            let q = self.whitener(count);
+            for i in 0..count {
+                let (u, v) = (F4::<FMA>::splat(g[i]), F4::splat(d[i]));
+                for at in (0..count).step_by(4) {
+                    let from = i * count + at;
+                    let q = F4([q[from], q[from + 1], q[from + 2], q[from + 3]]);
+                    let sum = q.mul_add(u, load(&out.g, at));
+                    out.g[at..at + 4].copy_from_slice(&sum.0);
+                    let sum = q.mul_add(v, load(&out.d, at));
+                    out.d[at..at + 4].copy_from_slice(&sum.0);
+                }
+            }
+        } else {
+            out.g[..count].copy_from_slice(&g[..count]);
+            out.d[..count].copy_from_slice(&d[..count]);
+        }
+        for i in 0..count {
+            out.gg += g[i] * out.g[i];
+            out.gd += g[i] * out.d[i];
+            out.dd += d[i] * out.d[i];
+        }
+        Some(out)
     }
 
     /// Ĝ and its derivative at P - b for `count` bins, a multiple of 4, the first of which is
@@ -297,20 +406,39 @@ impl Window {
     }
 
     /// Ĝ and its derivative at P - b for b = 0, 1, …, P being any place among or near them; 0 beyond
-    /// the main lobe. Both slices are as long and begin as zeros.
+    /// the bins that are peeled. The number of bins is a multiple of 4.
     #[inline(always)] // must inherit the instruction set of its caller
-    pub(crate) fn span<const FMA: bool>(&self, p: f64, gain: &mut [f64], slope: &mut [f64]) {
+    pub(crate) fn span<const FMA: bool, const BINS: usize>(
+        &self,
+        p: f64,
+        gain: &mut [f64; BINS],
+        slope: &mut [f64; BINS],
+    ) {
         let whole = p.floor();
-        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
-        self.rows::<FMA>(p - whole, self.half as i64 - 1, 2 * self.half, &mut g, &mut d);
-        // Bin b of the slices is number b - first of the footprint.
-        let first = whole as i64 + 1 - self.half as i64;
-        let from = first.clamp(0, gain.len() as i64);
-        let to = (first + 2 * self.half as i64).clamp(from, gain.len() as i64);
-        let own = (from - first) as usize..(to - first) as usize;
-        if own.start < own.end {
-            gain[from as usize..to as usize].copy_from_slice(&g[own.clone()]);
-            slope[from as usize..to as usize].copy_from_slice(&d[own]);
+        let (cell, u) = self.cell(p - whole);
+        let u = F4::<FMA>::splat(u);
+        let scale = F4::splat(2.0 * CELLS as f64);
+        // Column of the table for bin 0.
+        let start = REACH as i64 - 1 - whole as i64;
+        for at in (0..BINS).step_by(4) {
+            let column = start + at as i64;
+            let (mut value, mut d) = (F4::ZERO, F4::ZERO);
+            if (0..=MAX_FOOT as i64 - 4).contains(&column) {
+                (value, d) = horner::<FMA, MAX_FOOT>(cell, column as usize, u);
+            } else if (-3..MAX_FOOT as i64).contains(&column) {
+                // A part of the four lies in the table.
+                let inside = column.clamp(0, MAX_FOOT as i64 - 4);
+                let (v, w) = horner::<FMA, MAX_FOOT>(cell, inside as usize, u);
+                for k in 0..4 {
+                    let from = column + k - inside;
+                    if (0..4).contains(&from) {
+                        value.0[k as usize] = v.0[from as usize];
+                        d.0[k as usize] = w.0[from as usize];
+                    }
+                }
+            }
+            gain[at..at + 4].copy_from_slice(&value.0);
+            slope[at..at + 4].copy_from_slice(&(d * scale).0);
         }
     }
 
@@ -356,7 +484,6 @@ impl Window {
     }
 
     /// Second derivative of the response at one distance, by differences of the first.
-    #[cfg(test)]
     pub(crate) fn curvature(&self, x: f64) -> f64 {
         const STEP: f64 = 1e-3;
         let (_, d) = self.response::<false>(F4([x - STEP, x + STEP, x, x]));
