@@ -75,12 +75,13 @@ fn in_many_threads() {
 #[test]
 fn one_large_transform_over_any_number_of_threads() {
     let mut rng = Rng::new(403);
-    for (n, k, noise) in [
-        (1u64 << 20, 5000, 0.0),
-        (1 << 20, 5000, 0.1),
-        (1_000_000, 5000, 0.0),
+    let cases = [
+        (1u64 << 21, 15_000, 0.0),
+        (1 << 21, 10_000, 0.1),
+        (2_000_000, 15_000, 0.0),
         (1_000_003, 400, 0.0),
-    ] {
+    ];
+    for (n, k, noise) in cases {
         let signal = Signal::new(n, generate::random(&mut rng, n, k)).noise(noise, 9);
         let x = signal.samples();
         let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();

@@ -11,6 +11,7 @@ pub(crate) mod columns;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod math;
+pub(crate) mod team;
 pub(crate) mod threads;
 pub(crate) mod wide;
 

@@ -476,38 +476,31 @@ mod columns {
             let size = self.size;
             assert!(input.len() == size && out.len() == size && scratch.len() >= size);
             let work = 4 * size as u64;
-            let parts = if threads::worthwhile(work) { self.passes.parts() } else { 1 };
+            let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
             let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
-            let cut = |len: usize| -> Vec<Range<usize>> {
-                let piece = len.div_ceil(parts);
-                (0..len).step_by(piece).map(|at| at..len.min(at + piece)).collect()
-            };
+            let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
-            let begin = |which: &Range<usize>| unsafe {
+            let begin = |which: Range<usize>| unsafe {
                 let tile = scratch.at(0).cast();
                 if self.join.is_empty() {
-                    begin_by_four(&self.passes, which.clone(), input.as_ptr().cast(), tile);
+                    begin_by_four(&self.passes, which, input.as_ptr().cast(), tile);
                 } else {
-                    begin_by_eight(&self.passes, which.clone(), input.as_ptr().cast(), tile);
+                    begin_by_eight(&self.passes, which, input.as_ptr().cast(), tile);
                 }
             };
             // SAFETY: as above.
-            let end = |part: &Range<usize>| unsafe {
+            let end = |part: Range<usize>| unsafe {
                 let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
                 if self.join.is_empty() {
-                    end_by_four(&self.passes, part, tile, out, factor);
+                    end_by_four(&self.passes, &part, tile, out, factor);
                 } else {
-                    end_by_eight(&self.passes, &self.join, part, tile, out, factor);
+                    end_by_eight(&self.passes, &self.join, &part, tile, out, factor);
                 }
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
-            if parts == 1 {
-                begin(&(0..butterflies));
-                return end(&(0..lines));
-            }
-            threads::map(&cut(butterflies), work, begin);
-            threads::map(&cut(lines), work, end);
+            threads::for_each(parts, |i| begin(cut(butterflies, i)));
+            threads::for_each(parts, |i| end(cut(lines, i)));
         }
     }
 

@@ -36,7 +36,8 @@ pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient]) {
     let peel = Peel { permutation, kaiser, unity, offsets, size };
     let work = 32 * (offsets.len() * known.len()) as u64;
     // Every thread takes its own buckets, so each of them loses the same tones in the same order.
-    let piece = threads::piece(size, work);
+    // Each part looks at all coefficients, so there are no more parts than members.
+    let piece = 2 * threads::piece(size, work);
     if piece >= size {
         let mut lines: [&mut [Line]; MAX_LINES] = Default::default();
         for (to, line) in lines.iter_mut().zip(residual.chunks_exact_mut(size)) {

@@ -18,6 +18,7 @@ mod resolve;
 use super::{Answer, Run, dense};
 use crate::Error;
 use crate::certificate::{Certificate, Verdict};
+use crate::cpu::threads;
 use crate::plan::{self, First, Peeling, smooth_near};
 use crate::stages::certify::upper_quantile;
 use crate::stages::hash::{Hash, Kind};
@@ -76,14 +77,22 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         // The attempts of a menu share their window hashes.
         let attempt = if recipe.menu.is_some() { 1 } else { tries + 1 };
         let mut engine = Engine::new(run, sigmas, attempt);
-        let outcome = match first {
-            First::Comb { bins } => engine.comb_attempt(bins, previous.take(), &recipe.ladder)?,
-            First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
+        let work = match first {
+            First::Comb { bins } => 4 * bins,
+            First::Window { buckets } => 16 * buckets,
         };
-        let outcome = match outcome {
-            Outcome::Certified(_) | Outcome::Short(_) => outcome,
-            _ => engine.tolerate()?.map_or(outcome, Outcome::Certified),
-        };
+        let outcome = threads::with_team(work as u64, || {
+            let outcome = match first {
+                First::Comb { bins } => {
+                    engine.comb_attempt(bins, previous.take(), &recipe.ladder)?
+                }
+                First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
+            };
+            Ok::<_, Error>(match outcome {
+                Outcome::Certified(_) | Outcome::Short(_) => outcome,
+                _ => engine.tolerate()?.map_or(outcome, Outcome::Certified),
+            })
+        })?;
         let comb = engine.finish();
         let blind = matches!(outcome, Outcome::Blind(_));
         let (best, counts) = match outcome {
