@@ -79,7 +79,15 @@ fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result
         ([_], _) => {}
         (offsets, _) => writeln!(f, "  ladder: lines at offsets {offsets:?}, against the noise")?,
     }
-    writeln!(f, "  locate and estimate: bins with one or two frequencies, from their phases")?;
+    let quiet = !matches!(recipe.noise, Noise::Snr(_)) && p.menu.is_none();
+    let crowds = match p.first {
+        First::Comb { .. } if quiet => "; without noise, three or four from eight shifts",
+        _ => "",
+    };
+    writeln!(
+        f,
+        "  locate and estimate: bins with one or two frequencies, from their phases{crowds}"
+    )?;
     writeln!(f, "  peel: bins with more, through window hashes with fresh permutations")?;
     writeln!(
         f,
