@@ -45,12 +45,12 @@ fn units() -> Vec<Unit> {
     };
     let wide = |name: &str, architecture| Unit {
         source: "wide.cu",
-        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "four.cuh"],
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "several.cuh", "four.cuh"],
         ..sparse(name, architecture)
     };
     let cluster = |source, name: &str, architecture| Unit {
         source,
-        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "several.cuh", "quick.cuh"],
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "several.cuh", "four.cuh", "quick.cuh"],
         ..sparse(name, architecture)
     };
     let vote = Unit {

@@ -1,27 +1,12 @@
 // Bins with up to four frequencies, from eight shifts.
 #pragma once
+#include "several.cuh"
 #include "sparse.cuh"
-
-DEV double warp_sum(double v) {
-#pragma unroll
-    for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
-    return v;
-}
-
-DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
-DEV float2 times_f(float2 a, float2 b) {
-    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-}
-DEV float2 quotient_f(float2 a, float2 b) {
-    const float r = __fdividef(1.0f, b.x * b.x + b.y * b.y);
-    return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
-}
 
 // Up to four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8, by
 // a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
 // then finds the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's.
-// Gives their number, or 0 where it fails; f and a are those of this lane. Loops keep the code short:
-// it runs once, and waits for its instructions otherwise.
+// Gives their number, or 0 where it fails; f and a are those of this lane.
 DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
                       u32 lane, u64& f, Z& a) {
     const u32 row = lane >> 3, column = lane & 7;
@@ -58,42 +43,13 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
     }
     // c_m = -1; rows stand where their pivots were.
     Z c[5];
-    float2 cf[5], z;
 #pragma unroll
     for (u32 k = 0; k < 5; k++) {
         c[k] = shuffled(h, (order >> (8 * (k & 3)) & 3) * 8 + m);
         if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
-        cf[k] = make_float2((float)c[k].x, (float)c[k].y);
     }
     const bool active = lane < m;
-    __sincosf(6.2831853f * ((float)lane + 0.35f) / (float)m, &z.y, &z.x);
-#pragma unroll 1
-    for (u32 turn = 0; turn < 16; turn++) {
-        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int k = 3; k >= 0; k--) {
-            d = times_f(d, z);
-            d = make_float2(d.x + p.x, d.y + p.y);
-            p = times_f(p, z);
-            p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
-        }
-        const float2 ratio = quotient_f(p, d);
-        float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (u32 k = 0; k < 4; k++) {
-            const float2 other = make_float2(__shfl_sync(~0u, z.x, k), __shfl_sync(~0u, z.y, k));
-            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
-            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
-            if (k < m && k != lane) sum = make_float2(sum.x + term.x, sum.y + term.y);
-        }
-        float2 slope = times_f(ratio, sum);
-        slope = make_float2(1.0f - slope.x, -slope.y);
-        const float2 step = quotient_f(ratio, slope);
-        z = make_float2(z.x - step.x, z.y - step.y);
-        // The iteration is of third order: the next step would be far below the precision.
-        if (!__any_sync(~0u, active && step.x * step.x + step.y * step.y > 1e-6f)) break;
-    }
-    Z root = z_of(z.x, z.y);
+    Z root = root_of(c, m, lane, 1);
 #pragma unroll 1
     for (u32 turn = 0; turn < 3; turn++) {
         Z p = c[4], d = z_of(0.0, 0.0);
