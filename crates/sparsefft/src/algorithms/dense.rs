@@ -7,7 +7,7 @@
 
 use super::{Answer, Run};
 use crate::certificate::{Certificate, Verdict};
-use crate::dense::{forward, try_zeroed};
+use crate::dense::{buffer, forward};
 use crate::plan::keep_largest;
 use crate::problem::{Algorithm, Noise};
 use crate::spectrum::Peak;
@@ -18,7 +18,7 @@ use crate::{Complex, Error};
 pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, Error> {
     let problem = &run.plan.problem;
     let n = problem.n;
-    let mut x = try_zeroed(n)?;
+    let mut x = buffer(n)?;
     run.signal.read_range(0, &mut x)?;
     run.samples_read += n;
     run.clock.lap(Stage::Permute);

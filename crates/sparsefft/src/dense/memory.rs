@@ -32,11 +32,6 @@ pub fn buffer<T: super::Real>(n: u64) -> Result<Vec<Complex<T>>, Error> {
     zeroed(n, n)
 }
 
-/// n zeros, or a typed error where memory does not suffice.
-pub(crate) fn try_zeroed(n: u64) -> Result<Vec<Complex<f64>>, Error> {
-    zeroed(n, n)
-}
-
 /// `len` zeros for a transform of n values.
 pub(crate) fn zeroed<T: super::Real>(len: u64, n: u64) -> Result<Vec<Complex<T>>, Error> {
     let bytes = len as u128 * size_of::<Complex<T>>() as u128;

@@ -56,7 +56,6 @@ pub use scalar::Real;
 pub use threads::Threads;
 pub use top::top_k;
 
-pub(crate) use memory::try_zeroed;
 #[cfg(feature = "cuda")]
 pub(crate) use {memory::zeroed, roots::Roots};
 #[cfg(any(feature = "cuda", target_arch = "x86_64"))]

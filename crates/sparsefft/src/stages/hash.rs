@@ -13,7 +13,7 @@ use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
-use crate::stages::locate::{Lanes, line_energy};
+use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -329,6 +329,12 @@ impl Hash {
     #[inline]
     pub(crate) fn measured_lanes_of(&self, b: usize) -> Lanes<'_> {
         Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
+    }
+
+    /// All bins of a comb as measured.
+    pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
+        let Buffers { measured, offsets, .. } = &self.buffers;
+        Bins { unity, lines: measured, size: self.buckets, offsets }
     }
 
     /// Energy of one measured bin.

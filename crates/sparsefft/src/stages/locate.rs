@@ -460,20 +460,21 @@ impl Doubles {
     }
 }
 
-/// Decodes the single frequency of each listed bin of a comb of `size` bins, whose lines lie one
-/// after the other in `bins`: the vector form of [`decode_one`]. `out` gets one entry per four bins;
-/// the last may be padded.
-pub(crate) fn comb_singles(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
-    list: &[u32],
-    out: &mut Vec<Singles>,
-) {
-    by_fours(list, offsets.len(), out, |list, out| {
-        singles_part(unity, bins, size, offsets, list, out);
-    });
+/// The measured bins of a comb.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bins<'a> {
+    pub(crate) unity: Unity,
+    /// The lines of all bins at the first offset, then at the next.
+    pub(crate) lines: &'a [Line],
+    /// Number of bins.
+    pub(crate) size: usize,
+    pub(crate) offsets: &'a [u64],
+}
+
+/// Decodes the single frequency of each listed bin of a comb: the vector form of [`decode_one`].
+/// `out` gets one entry per four bins; the last may be padded.
+pub(crate) fn comb_singles(comb: Bins<'_>, list: &[u32], out: &mut Vec<Singles>) {
+    by_fours(list, comb.offsets.len(), out, |list, out| singles_part(comb, list, out));
 }
 
 /// Has `decode` write one entry for every four bins of a list, in as many threads as it is worth.
@@ -494,14 +495,7 @@ fn by_fours<T: Default + Copy + Send>(
 
 dispatch! {
     /// [`comb_singles`] of one part of the list.
-    fn singles_part(
-        unity: Unity,
-        bins: &[Line],
-        size: usize,
-        offsets: &[u64],
-        list: &[u32],
-        out: &mut [Singles],
-    ) = singles_body
+    fn singles_part(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) = singles_body
 }
 
 /// Four complex numbers, one per bin.
@@ -591,31 +585,22 @@ fn snap4<const FMA: bool>(t: F4<FMA>, residue: F4<FMA>, unity: Unity, size: usiz
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn singles_body<const FMA: bool>(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
-    list: &[u32],
-    out: &mut [Singles],
-) {
+fn singles_body<const FMA: bool>(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) {
     // Without noise there is one line, and then everything stays in registers.
-    match offsets.len() {
-        1 => singles_of::<FMA, 1>(unity, bins, size, offsets, list, out),
-        2..=4 => singles_of::<FMA, 4>(unity, bins, size, offsets, list, out),
-        _ => singles_of::<FMA, MAX_LINES>(unity, bins, size, offsets, list, out),
+    match comb.offsets.len() {
+        1 => singles_of::<FMA, 1>(comb, list, out),
+        2..=4 => singles_of::<FMA, 4>(comb, list, out),
+        _ => singles_of::<FMA, MAX_LINES>(comb, list, out),
     }
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
 fn singles_of<const FMA: bool, const MOST: usize>(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
+    comb: Bins<'_>,
     list: &[u32],
     out: &mut [Singles],
 ) {
+    let Bins { unity, lines: bins, size, offsets } = comb;
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
@@ -683,48 +668,22 @@ fn singles_of<const FMA: bool, const MOST: usize>(
 
 /// Decodes two frequencies in each listed bin of a comb, whose phases differ by more than `gap`
 /// turns: the vector form of [`decode_two`], but for values that are nearly parallel ([`CLOSE`]).
-/// The other arguments are those of [`comb_singles`].
-pub(crate) fn comb_doubles(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
-    list: &[u32],
-    gap: f64,
-    out: &mut Vec<Doubles>,
-) {
-    by_fours(list, 2 * offsets.len(), out, |list, out| {
-        doubles_part(unity, bins, size, offsets, list, gap, out);
-    });
+/// `out` is as for [`comb_singles`].
+pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut Vec<Doubles>) {
+    by_fours(list, 2 * comb.offsets.len(), out, |list, out| doubles_part(comb, list, gap, out));
 }
 
 dispatch! {
     /// [`comb_doubles`] of one part of the list.
-    fn doubles_part(
-        unity: Unity,
-        bins: &[Line],
-        size: usize,
-        offsets: &[u64],
-        list: &[u32],
-        gap: f64,
-        out: &mut [Doubles],
-    ) = doubles_body
+    fn doubles_part(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut [Doubles]) = doubles_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn doubles_body<const FMA: bool>(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
-    list: &[u32],
-    gap: f64,
-    out: &mut [Doubles],
-) {
-    match offsets.len() {
-        1 => doubles_of::<FMA, 1>(unity, bins, size, offsets, list, gap, out),
-        2..=4 => doubles_of::<FMA, 4>(unity, bins, size, offsets, list, gap, out),
-        _ => doubles_of::<FMA, MAX_LINES>(unity, bins, size, offsets, list, gap, out),
+fn doubles_body<const FMA: bool>(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut [Doubles]) {
+    match comb.offsets.len() {
+        1 => doubles_of::<FMA, 1>(comb, list, gap, out),
+        2..=4 => doubles_of::<FMA, 4>(comb, list, gap, out),
+        _ => doubles_of::<FMA, MAX_LINES>(comb, list, gap, out),
     }
 }
 
@@ -841,14 +800,12 @@ fn two_phases<const FMA: bool>(four: &[[C4<FMA>; 4]]) -> ([F4<FMA>; 2], Mask<FMA
 
 #[inline(always)] // must inherit the instruction set of its caller
 fn doubles_of<const FMA: bool, const MOST: usize>(
-    unity: Unity,
-    bins: &[Line],
-    size: usize,
-    offsets: &[u64],
+    comb: Bins<'_>,
     list: &[u32],
     gap: f64,
     out: &mut [Doubles],
 ) {
+    let Bins { unity, lines: bins, size, offsets } = comb;
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
@@ -1007,7 +964,7 @@ mod tests {
             }
             let list: Vec<u32> = truth.iter().map(|t| t.0).collect();
             let mut out = Vec::new();
-            comb_singles(unity, &bins, size, offsets, &list, &mut out);
+            comb_singles(Bins { unity, lines: &bins, size, offsets }, &list, &mut out);
             for (i, &(b, f, a)) in truth.iter().enumerate() {
                 let s = &out[i / 4];
                 assert_eq!(s.f[i % 4], f as f64);
@@ -1045,7 +1002,8 @@ mod tests {
                 }
             }
             let mut out = Vec::new();
-            comb_doubles(unity, &bins, size, offsets, &list, 0.0, &mut out);
+            let comb = Bins { unity, lines: &bins, size, offsets };
+            comb_doubles(comb, &list, 0.0, &mut out);
             let mut taken = 0;
             for (i, &b) in list.iter().enumerate() {
                 let lanes = Lanes { data: &bins[b as usize..], stride: size, offsets };
@@ -1069,7 +1027,7 @@ mod tests {
             }
             assert!(taken > 10);
             // Phases nearer than the gap are none.
-            comb_doubles(unity, &bins, size, offsets, &list, 0.6, &mut out);
+            comb_doubles(comb, &list, 0.6, &mut out);
             assert!((0..list.len()).all(|i| out[i / 4].pair(i % 4).is_none()));
         }
     }

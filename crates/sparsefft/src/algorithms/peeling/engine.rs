@@ -406,7 +406,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let lanes = comb.lanes();
         let (one, two) = (self.limit(comb, lanes - 1), self.limit(comb, lanes - 2));
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
-        comb_singles(self.unity, &comb.measured, comb.buckets, &comb.offsets, active, &mut singles);
+        comb_singles(comb.bins(self.unity), active, &mut singles);
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.clear();
         self.known.reserve(active.len());
@@ -430,15 +430,15 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn decode_shared(&mut self, comb: &mut Hash, shared: &[u32], limit: f64) {
         let gap = if self.noisy { GAP } else { 0.0 };
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
-        let Hash { buckets, .. } = *comb;
-        comb_doubles(self.unity, &comb.measured, buckets, &comb.offsets, shared, gap, &mut doubles);
+        comb_doubles(comb.bins(self.unity), shared, gap, &mut doubles);
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
             for (i, &bin) in chunk.iter().enumerate() {
                 let b = bin as usize;
                 let mut found = d.pair(i);
                 if found.is_some_and(|(_, pair)| pair.apart < CLOSE) {
                     // Digits are lost there, which the plain form brings back.
-                    let lattice = Lattice { n: self.n, modulus: buckets as u64, residue: b as u64 };
+                    let modulus = comb.buckets as u64;
+                    let lattice = Lattice { n: self.n, modulus, residue: b as u64 };
                     let lanes = comb.measured_lanes_of(b);
                     let plain = decode_two(self.unity, lanes, lattice, gap);
                     let z = |f| self.unity.root(f);

@@ -104,7 +104,7 @@ impl Engine<'_, '_> {
     pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
         /// Offset of the coarser comb.
         const NEXT: u64 = 4;
-        /// Coarse bins per open one: twice as many cost as much as the windows they save.
+        /// Coarse bins per open one, by estimate: more would cost what the windows cost that they save.
         const ROOM: u64 = 64;
         let open = self.suspects.len() as u64;
         let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
