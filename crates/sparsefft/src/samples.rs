@@ -6,6 +6,8 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::rows::{Row, Whole};
 use crate::cpu::threads;
 use crate::cpu::wide::F4;
 use num_complex::Complex;
@@ -193,6 +195,9 @@ pub trait Scalar: Copy + Send + Sync {
     const REAL: bool;
     /// Step between neighbouring values, or 0; see [`Samples::resolution`].
     const STEP: f64 = 0.0;
+    /// Whether four are a line of f64 in another order.
+    #[doc(hidden)]
+    const WHOLE: bool = false;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
     /// Four numbers as a line.
@@ -208,7 +213,7 @@ pub trait Scalar: Copy + Send + Sync {
 }
 
 macro_rules! scalars {
-    ($step:literal: $($t:ty $(, $line:item)?);*) => {$(
+    ($step:literal: $($t:ty $(, $($line:item)*)?);*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
             const STEP: f64 = $step;
@@ -224,11 +229,12 @@ macro_rules! scalars {
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
             }
-            $($line)?
+            $($($line)*)?
         }
     )*};
 }
 scalars!(0.0: f32; f64,
+const WHOLE: bool = true;
 #[inline(always)] // inherits the instruction set of its callers
 unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
     // SAFETY: a complex number is its real part, then its imaginary part.
@@ -303,25 +309,37 @@ const LONG: usize = 1024;
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+        fn whole<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+            if out.len() < LONG {
+                slice_lines_body::<T, true, true, false>(data, start, step, out);
+            } else {
+                slice_lines_body::<T, true, true, true>(data, start, step, out);
+            }
+        }
         #[target_feature(enable = "avx2,fma")]
         fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
             if out.len() < LONG {
-                slice_lines_body::<T, true, false>(data, start, step, out);
+                slice_lines_body::<T, true, false, false>(data, start, step, out);
             } else {
-                slice_lines_body::<T, true, true>(data, start, step, out);
+                slice_lines_body::<T, true, false, true>(data, start, step, out);
             }
+        }
+        if T::WHOLE && crate::cpu::has_eight() {
+            // SAFETY: the features were just found on this processor.
+            return unsafe { whole(data, start, step, out) };
         }
         if crate::cpu::has_fma() {
             // SAFETY: both features were just found on this processor.
             return unsafe { wide(data, start, step, out) };
         }
     }
-    slice_lines_body::<T, false, true>(data, start, step, out);
+    slice_lines_body::<T, false, false, true>(data, start, step, out);
 }
 
-/// With `ASK`, lines are asked for ahead.
+/// With `EIGHT`, a line is one register; with `ASK`, lines are asked for ahead.
 #[inline(always)] // compiled once per instruction set
-fn slice_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
+fn slice_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool>(
     data: &[T],
     start: u64,
     step: u64,
@@ -344,16 +362,19 @@ fn slice_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
             next += step;
             next -= if next >= n { n } else { 0 };
         }
-        // SAFETY: the only caller with `FMA` has found the instructions.
-        *line = unsafe {
-            match data[first..].first_chunk() {
-                Some(four) => T::line::<FMA>(four),
+        // SAFETY: the only callers with `FMA` and `EIGHT` have found the instructions, and with
+        // `EIGHT` four are a line of f64.
+        unsafe {
+            match data[first..].first_chunk::<4>() {
+                #[cfg(target_arch = "x86_64")]
+                Some(four) if EIGHT => Whole::of_complex(four.as_ptr().cast()).store(line),
+                Some(four) => *line = T::line::<FMA>(four),
                 None => {
                     let at = |tau| data[(first + tau) % n];
-                    T::line::<FMA>(&[at(0), at(1), at(2), at(3)])
+                    *line = T::line::<FMA>(&[at(0), at(1), at(2), at(3)]);
                 }
             }
-        };
+        }
         first += step;
         first -= if first >= n { n } else { 0 };
     }
