@@ -10,7 +10,9 @@ pub use recipe::{
 };
 
 pub use choose::recommended_length;
-pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
+#[cfg(feature = "cuda")]
+pub(crate) use choose::verify_buckets;
+pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_aligned};
 
 use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};

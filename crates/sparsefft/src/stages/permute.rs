@@ -18,6 +18,19 @@ impl Permutation {
         Permutation { n, sigma: Rng::new(seed, stream).unit(n) }
     }
 
+    /// The permutation of a hash that verifies. For powers of two its steps are multiples of four, so
+    /// that the four samples of every line stand on one cache line, and P steps meet every sample of
+    /// 4P in a row, modulo any power of two. Frequencies n/4 apart then share a position, but not
+    /// their four samples.
+    pub(crate) fn verifying(n: u64, seed: u64, stream: u64) -> Self {
+        let random = Self::random(n, seed, stream);
+        if n.is_power_of_two() && n >= 64 {
+            Permutation { n, sigma: random.sigma % (n / 4) * 4 }
+        } else {
+            random
+        }
+    }
+
     /// Position of f among `buckets` buckets, in 0 ≤ P < buckets.
     #[inline(always)] // inherits the instruction set of its callers
     pub(crate) fn position(&self, f: u64, buckets: usize) -> f64 {

@@ -199,7 +199,7 @@ impl Engine<'_, '_> {
         let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
         let sizes = self.known.sizes();
         let quiet = ((60.0 * self.noise / sizes.weakest) as u64).min(self.most_buckets());
-        let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
+        let buckets = plan::verify_aligned(self.n, k).max(quiet.next_power_of_two() as usize);
         let buckets = self.run.plan.menu().map_or(buckets, |menu| buckets.min(menu.verify));
         let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
         let beta = if self.noisy {
