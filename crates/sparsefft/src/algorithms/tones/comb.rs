@@ -8,11 +8,11 @@
 //! independent hashes. The span sB is nearly n, so that tones d bins apart are d bins apart in
 //! every comb. Phases are counted from T: amplitudes and frequencies are then nearly uncorrelated.
 
-use super::window::{MAX_FOOT, Window};
+use super::window::Window;
 use crate::algorithms::Run;
-use crate::cpu::dispatch;
 use crate::cpu::math::{cis_turns, cis_turns4};
-use crate::cpu::wide::F4;
+use crate::cpu::wide::{F4, F8};
+use crate::cpu::{dispatch, dispatch_lines};
 use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
@@ -367,26 +367,20 @@ pub(crate) fn turn(turns: f64) -> Complex<f64> {
     Complex::new(c, s)
 }
 
-dispatch! {
+dispatch_lines! {
     /// Multiplies the lines by the window and moves its centre to position 0.
     fn weigh(taps: &[f64], lines: &[Line], out: &mut [Line]) = weigh_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn weigh_body<const FMA: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn weigh_body<const FMA: bool, const EIGHT: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
     let half = out.len() / 2;
     let (front, back) = out.split_at_mut(half);
-    for (to, (g, line)) in back.iter_mut().zip(taps.iter().zip(lines)) {
-        for tau in 0..4 {
-            to.re[tau] = g * line.re[tau];
-            to.im[tau] = g * line.im[tau];
-        }
+    for (to, (&g, line)) in back.iter_mut().zip(taps.iter().zip(lines)) {
+        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(to);
     }
-    for (to, (g, line)) in front.iter_mut().zip(taps[half..].iter().zip(&lines[half..])) {
-        for tau in 0..4 {
-            to.re[tau] = g * line.re[tau];
-            to.im[tau] = g * line.im[tau];
-        }
+    for (to, (&g, line)) in front.iter_mut().zip(taps[half..].iter().zip(&lines[half..])) {
+        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(to);
     }
 }
 
@@ -439,53 +433,94 @@ fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
     count
 }
 
+/// e^{2πiν(t_c + D + τ - T)} of all lanes, perhaps times an amplitude: a factor for every line, and
+/// the powers of e^{2πiν} within it.
+#[derive(Clone, Copy)]
+pub(crate) struct Phasors<const FMA: bool> {
+    powers: (F4<FMA>, F4<FMA>),
+    /// The factor of line j is number j + 1.
+    re: [f64; MAX_LINES + 4],
+    im: [f64; MAX_LINES + 4],
+}
+
+impl<const FMA: bool> Phasors<FMA> {
+    pub(crate) const NONE: Self = Phasors {
+        powers: (F4::ZERO, F4::ZERO),
+        re: [0.0; MAX_LINES + 4],
+        im: [0.0; MAX_LINES + 4],
+    };
+
+    /// Those of a frequency in a comb.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn new(comb: &Comb, nu: f64) -> Self {
+        let shift = comb.geometry.shift();
+        let count = comb.offsets.len();
+        // The step from lane to lane and the first lane of each line, four phases at a time.
+        let mut turns = [0.0; MAX_LINES + 4];
+        turns[0] = nu;
+        for (to, &d) in turns[1..].iter_mut().zip(&comb.offsets) {
+            *to = nu * (shift + d as f64);
+        }
+        let mut out = Self::NONE;
+        for at in (0..count + 1).step_by(4) {
+            let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
+            let (c, s) = cis_turns4(x - x.round());
+            out.re[at..at + 4].copy_from_slice(&c.0);
+            out.im[at..at + 4].copy_from_slice(&s.0);
+        }
+        // 1, z, z², z³.
+        let (c, s) = (out.re[0], out.im[0]);
+        let (c2, s2) = (c * c - s * s, 2.0 * c * s);
+        out.powers = (F4([1.0, c, c2, c2 * c - s2 * s]), F4([0.0, s, s2, c2 * s + s2 * c]));
+        out
+    }
+
+    /// All of them times a number.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn times(self, a: Complex<f64>) -> Self {
+        Phasors { powers: turned(self.powers, a), ..self }
+    }
+
+    /// Real and imaginary parts of the lanes of line j.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn line(&self, j: usize) -> (F4<FMA>, F4<FMA>) {
+        turned(self.powers, Complex::new(self.re[j + 1], self.im[j + 1]))
+    }
+
+    /// Sum over the first lines of conj(these)·those.
+    #[inline(always)] // must inherit the instruction set of its caller
+    pub(crate) fn along(&self, those: &Self, lines: usize) -> Complex<f64> {
+        let ((a, b), (c, d)) = (self.powers, those.powers);
+        let within = Complex::new(a.mul_add(c, b * d).sum(), b.negate_mul_add(c, a * d).sum());
+        let mut sum = Complex::<f64>::ZERO;
+        for j in 1..=lines {
+            let (p, q) =
+                (Complex::new(self.re[j], self.im[j]), Complex::new(those.re[j], those.im[j]));
+            sum += p.conj() * q;
+        }
+        sum * within
+    }
+}
+
+/// Four complex numbers times one.
+#[inline(always)] // must inherit the instruction set of its caller
+fn turned<const FMA: bool>((re, im): (F4<FMA>, F4<FMA>), by: Complex<f64>) -> (F4<FMA>, F4<FMA>) {
+    let (c, s) = (F4::splat(by.re), F4::splat(by.im));
+    (im.negate_mul_add(s, re * c), re.mul_add(s, im * c))
+}
+
 dispatch! {
     /// The phasors of all lanes.
     fn phasors_of(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) = phasors_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-pub(crate) fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) {
-    let shift = comb.geometry.shift();
-    let count = comb.offsets.len();
-    // The step from lane to lane and the first lane of each line, four phases at a time.
-    let mut turns = [0.0; MAX_LINES + 4];
-    turns[0] = nu;
-    for (to, &d) in turns[1..].iter_mut().zip(&comb.offsets) {
-        *to = nu * (shift + d as f64);
+fn phasors_body<const FMA: bool>(comb: &Comb, nu: f64, out: &mut [Line; MAX_LINES]) {
+    let phasors = Phasors::<FMA>::new(comb, nu);
+    for (j, line) in out[..comb.offsets.len()].iter_mut().enumerate() {
+        let (re, im) = phasors.line(j);
+        (line.re, line.im) = (re.0, im.0);
     }
-    let (mut re, mut im) = ([0.0; MAX_LINES + 4], [0.0; MAX_LINES + 4]);
-    for at in (0..count + 1).step_by(4) {
-        let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
-        let (c, s) = cis_turns4(x - x.round());
-        re[at..at + 4].copy_from_slice(&c.0);
-        im[at..at + 4].copy_from_slice(&s.0);
-    }
-    // 1, z, z², z³.
-    let (c, s) = (re[0], im[0]);
-    let (c2, s2) = (c * c - s * s, 2.0 * c * s);
-    let lanes_re = F4::<FMA>([1.0, c, c2, c2 * c - s2 * s]);
-    let lanes_im = F4::<FMA>([0.0, s, s2, c2 * s + s2 * c]);
-    for (j, line) in out[..count].iter_mut().enumerate() {
-        let (c, s) = (F4::splat(re[j + 1]), F4::splat(im[j + 1]));
-        line.re = lanes_im.negate_mul_add(s, lanes_re * c).0;
-        line.im = lanes_re.mul_add(s, lanes_im * c).0;
-    }
-}
-
-/// Amplitude times phasors.
-#[inline(always)] // must inherit the instruction set of its caller
-fn scaled<const FMA: bool>(phasor: &Line, amplitude: Complex<f64>) -> (F4<FMA>, F4<FMA>) {
-    let (c, s) = (F4::<FMA>::splat(amplitude.re), F4::<FMA>::splat(amplitude.im));
-    let (re, im) = (F4(phasor.re), F4(phasor.im));
-    (im.negate_mul_add(s, re * c), re.mul_add(s, im * c))
-}
-
-/// The two parts of a footprint that may wrap at the last bin.
-#[inline(always)] // arithmetic of addresses
-fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] {
-    let head = count.min(bins - first);
-    [(first, 0, head), (0, head, count - head)]
 }
 
 /// Adds sign times a tone to the lines from offset number `from` on. Energies are not updated.
@@ -497,113 +532,181 @@ fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     }
 }
 
-dispatch! {
+dispatch_lines! {
     /// [`peel`] for tones that do not drift.
     fn peel_lines(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn peel_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn peel_body<const FMA: bool, const EIGHT: bool>(
+    comb: &mut Comb,
+    tone: &Tone,
+    from: usize,
+    sign: f64,
+) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let mut phasors = [Line::ZERO; MAX_LINES];
-    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
+    let phasors = Phasors::<FMA>::new(comb, tone.nu).times(tone.amplitude * sign);
     let (bins, lines) = (comb.bins(), comb.offsets.len());
     let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
-    for (phasor, part) in phasors.iter().zip(residual).skip(from) {
-        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
+    for (j, part) in residual.enumerate().skip(from) {
+        let (re, im) = phasors.line(j);
+        let value = F8::<FMA, EIGHT>::new(re, im);
         for (bin, at, count) in parts(foot.first, foot.count, bins) {
             let gains = &foot.gain[at..at + count];
             for (to, &gain) in part[bin..bin + count].iter_mut().zip(gains) {
-                let gain = F4::splat(gain);
-                to.re = gain.mul_add(re, F4(to.re)).0;
-                to.im = gain.mul_add(im, F4(to.im)).0;
+                F8::splat(gain).mul_add(value, F8::load(to)).store(to);
             }
         }
     }
 }
 
-dispatch! {
+/// The two parts of a footprint that may wrap at the last bin.
+#[inline(always)] // arithmetic of addresses
+fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] {
+    let head = count.min(bins - first);
+    [(first, 0, head), (0, head, count - head)]
+}
+
+dispatch_lines! {
     /// Adds sign times a tone to all lines and renews the energies of its bins.
     fn add_tone(comb: &mut Comb, tone: &Tone, sign: f64) = add_tone_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_tone_body<const FMA: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn add_tone_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
-    let mut phasors = [Line::ZERO; MAX_LINES];
-    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
-    let bins = comb.bins();
-    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
-    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
-    for (phasor, part) in phasors.iter().zip(residual) {
-        let (re, im) = scaled::<FMA>(phasor, tone.amplitude * sign);
-        for (bin, at, count) in parts(foot.first, foot.count, bins) {
-            let gains = foot.gain[at..at + count].iter().zip(&mut energy[at..at + count]);
-            for (to, (&gain, energy)) in part[bin..bin + count].iter_mut().zip(gains) {
-                let gain = F4::splat(gain);
-                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
-                *energy = r.mul_add(r, i.mul_add(i, *energy));
-                (to.re, to.im) = (r.0, i.0);
+    let phasors = Phasors::<FMA>::new(comb, tone.nu).times(tone.amplitude * sign);
+    for at in (0..foot.count).step_by(4) {
+        let bin = wrapped(foot.first + at, comb.bins());
+        if bin + 4 <= comb.bins() {
+            add_to::<FMA, EIGHT, 4>(comb, &phasors, bin, &foot.gain[at..]);
+        } else {
+            for k in 0..4 {
+                let bin = wrapped(bin + k, comb.bins());
+                add_to::<FMA, EIGHT, 1>(comb, &phasors, bin, &foot.gain[at + k..]);
             }
-        }
-    }
-    for (bin, at, count) in parts(foot.first, foot.count, bins) {
-        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
-            *to = e.sum();
         }
     }
 }
 
-dispatch! {
+/// Adds phasors times these gains to the bins from `bin` on, and renews their energies.
+#[inline(always)] // must inherit the instruction set of its caller
+fn add_to<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+    comb: &mut Comb,
+    phasors: &Phasors<FMA>,
+    bin: usize,
+    gains: &[f64],
+) {
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let mut gain = [F8::<FMA, EIGHT>::ZERO; BINS];
+    for (to, &from) in gain.iter_mut().zip(gains) {
+        *to = F8::splat(from);
+    }
+    let mut energy = [F8::<FMA, EIGHT>::ZERO; BINS];
+    for (j, part) in comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate() {
+        let (re, im) = phasors.line(j);
+        let value = F8::new(re, im);
+        for (k, to) in part[bin..bin + BINS].iter_mut().enumerate() {
+            let v = gain[k].mul_add(value, F8::load(to));
+            energy[k] = v.mul_add(v, energy[k]);
+            v.store(to);
+        }
+    }
+    renew(&mut comb.energy[bin..bin + BINS], &energy);
+}
+
+/// Writes the sums of these.
+#[inline(always)] // must inherit the instruction set of its caller
+fn renew<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+    out: &mut [f64],
+    energy: &[F8<FMA, EIGHT>; BINS],
+) {
+    if BINS == 4 {
+        let mut folded = [F4::<FMA>::ZERO; 4];
+        for (to, from) in folded.iter_mut().zip(energy) {
+            *to = from.folded();
+        }
+        out.copy_from_slice(&F4::sums(folded).0);
+    } else {
+        for (to, from) in out.iter_mut().zip(energy) {
+            *to = from.folded().sum();
+        }
+    }
+}
+
+dispatch_lines! {
     /// Puts a tone back and subtracts another one with the same bins.
     fn swap_tones(comb: &mut Comb, old: &Tone, new: &Tone) = swap_tones_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn swap_tones_body<const FMA: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn swap_tones_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
     let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
-    let [mut before, mut after] = [[Line::ZERO; MAX_LINES]; 2];
-    phasors_body::<FMA>(comb, old.nu, &mut before);
-    phasors_body::<FMA>(comb, new.nu, &mut after);
-    let bins = comb.bins();
-    let mut energy = [F4::<FMA>::ZERO; MAX_FOOT];
-    let phasors = before.iter().zip(&after);
-    let residual = comb.residual[..comb.offsets.len() * bins].chunks_exact_mut(bins);
-    for ((before, after), part) in phasors.zip(residual) {
-        let (re, im) = scaled::<FMA>(before, old.amplitude);
-        let (less_re, less_im) = scaled::<FMA>(after, new.amplitude);
-        for (bin, at, count) in parts(foot.first, foot.count, bins) {
-            let gains = foot.gain[at..at + count].iter().zip(&next.gain[at..at + count]);
-            let gains = gains.zip(&mut energy[at..at + count]);
-            for (to, ((&gain, &loss), energy)) in part[bin..bin + count].iter_mut().zip(gains) {
-                let (gain, loss) = (F4::splat(gain), F4::splat(loss));
-                let (r, i) = (gain.mul_add(re, F4(to.re)), gain.mul_add(im, F4(to.im)));
-                let (r, i) = (loss.negate_mul_add(less_re, r), loss.negate_mul_add(less_im, i));
-                *energy = r.mul_add(r, i.mul_add(i, *energy));
-                (to.re, to.im) = (r.0, i.0);
+    let both = [
+        Phasors::<FMA>::new(comb, old.nu).times(old.amplitude),
+        Phasors::<FMA>::new(comb, new.nu).times(new.amplitude),
+    ];
+    for at in (0..foot.count).step_by(4) {
+        let bin = wrapped(foot.first + at, comb.bins());
+        if bin + 4 <= comb.bins() {
+            let gains = [&foot.gain[at..], &next.gain[at..]];
+            swap_in::<FMA, EIGHT, 4>(comb, &both, bin, gains);
+        } else {
+            for k in 0..4 {
+                let bin = wrapped(bin + k, comb.bins());
+                let gains = [&foot.gain[at + k..], &next.gain[at + k..]];
+                swap_in::<FMA, EIGHT, 1>(comb, &both, bin, gains);
             }
-        }
-    }
-    for (bin, at, count) in parts(foot.first, foot.count, bins) {
-        for (to, e) in comb.energy[bin..bin + count].iter_mut().zip(&energy[at..at + count]) {
-            *to = e.sum();
         }
     }
 }
 
-dispatch! {
+/// Adds the first phasors times their gains to the bins from `bin` on and subtracts the second.
+#[inline(always)] // must inherit the instruction set of its caller
+fn swap_in<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+    comb: &mut Comb,
+    phasors: &[Phasors<FMA>; 2],
+    bin: usize,
+    gains: [&[f64]; 2],
+) {
+    let (bins, lines) = (comb.bins(), comb.offsets.len());
+    let [mut gain, mut loss] = [[F8::<FMA, EIGHT>::ZERO; BINS]; 2];
+    for k in 0..BINS {
+        (gain[k], loss[k]) = (F8::splat(gains[0][k]), F8::splat(gains[1][k]));
+    }
+    let mut energy = [F8::<FMA, EIGHT>::ZERO; BINS];
+    for (j, part) in comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate() {
+        let (re, im) = phasors[0].line(j);
+        let old = F8::new(re, im);
+        let (re, im) = phasors[1].line(j);
+        let new = F8::new(re, im);
+        for (k, to) in part[bin..bin + BINS].iter_mut().enumerate() {
+            let v = gain[k].mul_add(old, F8::load(to));
+            let v = loss[k].negate_mul_add(new, v);
+            energy[k] = v.mul_add(v, energy[k]);
+            v.store(to);
+        }
+    }
+    renew(&mut comb.energy[bin..bin + BINS], &energy);
+}
+
+dispatch_lines! {
     /// out\[i\] = mean over the lanes of conj(phasor)·residual in bin first + i.
     fn project_bins(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) = project_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn project_body<const FMA: bool>(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) {
-    let mut phasors = [Line::ZERO; MAX_LINES];
-    phasors_body::<FMA>(comb, nu, &mut phasors);
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn project_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    nu: f64,
+    first: usize,
+    out: &mut [Complex<f64>],
+) {
+    let phasors = Phasors::<FMA>::new(comb, nu);
     let mut first = first;
     for out in out.chunks_mut(4) {
-        let (re, im) = project_four::<FMA>(comb, &phasors, first);
+        let (re, im) = project_four::<FMA, EIGHT>(comb, &phasors, first);
         for (k, out) in out.iter_mut().enumerate() {
             *out = Complex::new(re.0[k], im.0[k]);
         }
@@ -614,16 +717,16 @@ fn project_body<const FMA: bool>(comb: &Comb, nu: f64, first: usize, out: &mut [
 /// The same with phasors that are known already, for the first `count` bins, a multiple of 4, and
 /// in two parts.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn project_with<const FMA: bool, const MOST: usize>(
+pub(crate) fn project_with<const FMA: bool, const EIGHT: bool, const MOST: usize>(
     comb: &Comb,
-    phasors: &[Line; MAX_LINES],
+    phasors: &Phasors<FMA>,
     first: usize,
     count: usize,
     out: (&mut [f64; MOST], &mut [f64; MOST]),
 ) {
     let mut first = first;
     for at in (0..count).step_by(4) {
-        let (re, im) = project_four::<FMA>(comb, phasors, first);
+        let (re, im) = project_four::<FMA, EIGHT>(comb, phasors, first);
         out.0[at..at + 4].copy_from_slice(&re.0);
         out.1[at..at + 4].copy_from_slice(&im.0);
         first = wrapped(first + 4, comb.bins());
@@ -638,25 +741,60 @@ fn wrapped(b: usize, bins: usize) -> usize {
 
 /// Four bins.
 #[inline(always)] // must inherit the instruction set of its caller
-fn project_four<const FMA: bool>(
+fn project_four<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
-    phasors: &[Line; MAX_LINES],
+    phasors: &Phasors<FMA>,
     first: usize,
 ) -> (F4<FMA>, F4<FMA>) {
     let bins = comb.bins();
-    let places =
-        [first, wrapped(first + 1, bins), wrapped(first + 2, bins), wrapped(first + 3, bins)];
     let [mut re, mut im] = [[F4::<FMA>::ZERO; 4]; 2];
-    let lines = comb.residual.chunks_exact(bins).zip(phasors).take(comb.offsets.len());
-    for (part, p) in lines {
-        let (c, s) = (F4(p.re), F4(p.im));
+    if first + 4 <= bins {
+        (re, im) = project_bins_of::<FMA, EIGHT, 4>(comb, phasors, first);
+    } else {
         for k in 0..4 {
-            let u = &part[places[k]];
+            let (one, other) =
+                project_bins_of::<FMA, EIGHT, 1>(comb, phasors, wrapped(first + k, bins));
+            (re[k], im[k]) = (one[0], other[0]);
+        }
+    }
+    let scale = F4::splat(1.0 / comb.lanes() as f64);
+    (F4::sums(re) * scale, F4::sums(im) * scale)
+}
+
+/// conj(phasor)·residual of neighbouring bins, not yet summed within the lines.
+#[inline(always)] // must inherit the instruction set of its caller
+fn project_bins_of<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+    comb: &Comb,
+    phasors: &Phasors<FMA>,
+    first: usize,
+) -> ([F4<FMA>; BINS], [F4<FMA>; BINS]) {
+    let bins = comb.bins();
+    let [mut re, mut im] = [[F4::<FMA>::ZERO; BINS]; 2];
+    let lines = comb.residual.chunks_exact(bins).take(comb.offsets.len()).enumerate();
+    if EIGHT {
+        // Both parts times the cosine, and both times the sine.
+        let [mut even, mut odd] = [[F8::<FMA, EIGHT>::ZERO; BINS]; 2];
+        for (j, part) in lines {
+            let (c, s) = phasors.line(j);
+            let (c, s) = (F8::new(c, c), F8::new(s, s));
+            for (k, u) in part[first..first + BINS].iter().enumerate() {
+                let u = F8::load(u);
+                (even[k], odd[k]) = (c.mul_add(u, even[k]), s.mul_add(u, odd[k]));
+            }
+        }
+        for k in 0..BINS {
+            let ((cx, cy), (sx, sy)) = (even[k].parts(), odd[k].parts());
+            (re[k], im[k]) = (cx + sy, cy - sx);
+        }
+        return (re, im);
+    }
+    for (j, part) in lines {
+        let (c, s) = phasors.line(j);
+        for (k, u) in part[first..first + BINS].iter().enumerate() {
             let (x, y) = (F4(u.re), F4(u.im));
             re[k] = s.mul_add(y, c.mul_add(x, re[k]));
             im[k] = s.negate_mul_add(x, c.mul_add(y, im[k]));
         }
     }
-    let scale = F4::splat(1.0 / comb.lanes() as f64);
-    (F4::sums(re) * scale, F4::sums(im) * scale)
+    (re, im)
 }

@@ -14,15 +14,12 @@
 //! In noise, tones three bins or more apart need no common equations: taken in turns, each pass
 //! leaves at most a sixth of the error.
 
-use super::comb::{Comb, Tone, phasors_body, project_with};
+use super::comb::{Comb, Phasors, Tone, project_with};
 use super::linear;
-use super::refine::{Floor, HALF_WHITE, dot, moved};
+use super::refine::{Floor, HALF_WHITE, dot, moved_wide};
 use super::window::MAX_FIT;
 use crate::Complex;
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
-use crate::samples::Line;
-use crate::stages::locate::MAX_LINES;
+use crate::cpu::dispatch_lines;
 
 /// Most tones of one joint fit.
 pub(crate) const MAX_GROUP: usize = 8;
@@ -103,7 +100,7 @@ struct Shared<const MOST: usize> {
 impl<const MOST: usize> Shared<MOST> {
     /// Projects the bins of peeled tones.
     #[inline(always)] // must inherit the instruction set of its caller
-    fn new<const FMA: bool>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
+    fn new<const FMA: bool, const EIGHT: bool>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
         let (bins, count) = (comb.bins() as f64, 2 * half);
         let mut out = Shared {
             half,
@@ -114,7 +111,7 @@ impl<const MOST: usize> Shared<MOST> {
             im: [[0.0; MAX_FIT]; MOST],
             lanes: [[Complex::ONE; MOST]; MOST],
         };
-        let mut phasors = [[Line::ZERO; MAX_LINES]; MOST];
+        let mut phasors = [Phasors::<FMA>::NONE; MOST];
         let origin = comb.geometry.position(tones[0].nu) as usize as f64;
         for (i, tone) in tones.iter().enumerate() {
             let position = comb.geometry.position(tone.nu);
@@ -128,17 +125,12 @@ impl<const MOST: usize> Shared<MOST> {
             out.places[i] = place;
             let whole = position as usize as f64;
             out.first[i] = place - (position - whole) + 1.0 - half as f64;
-            phasors_body::<FMA>(comb, tone.nu, &mut phasors[i]);
+            phasors[i] = Phasors::new(comb, tone.nu);
             let first = (whole as usize + 1 + comb.bins() - half) % comb.bins();
             let to = (&mut out.re[i], &mut out.im[i]);
-            project_with::<FMA, MAX_FIT>(comb, &phasors[i], first, count, to);
+            project_with::<FMA, EIGHT, MAX_FIT>(comb, &phasors[i], first, count, to);
             for j in 0..i {
-                let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-                for (p, q) in phasors[i].iter().zip(&phasors[j]).take(comb.offsets.len()) {
-                    re = F4(p.re).mul_add(F4(q.re), F4(p.im).mul_add(F4(q.im), re));
-                    im = F4(p.re).mul_add(F4(q.im), F4(p.im).negate_mul_add(F4(q.re), im));
-                }
-                let c = Complex::new(re.sum(), im.sum()) / comb.lanes() as f64;
+                let c = phasors[i].along(&phasors[j], comb.offsets.len()) / comb.lanes() as f64;
                 (out.lanes[i][j], out.lanes[j][i]) = (c, c.conj());
             }
         }
@@ -229,7 +221,7 @@ impl<const MOST: usize> Shared<MOST> {
     }
 }
 
-dispatch! {
+dispatch_lines! {
     /// Equations of peeled tones that share bins. `false` where they cannot be made.
     pub(crate) fn normal_equations(
         comb: &Comb,
@@ -240,32 +232,32 @@ dispatch! {
     ) -> bool = normal_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn normal_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn normal_body<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
     out: &mut Normal<MOST_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<MAX_GROUP>::new::<FMA>(comb, tones, half);
+    let shared = Shared::<MAX_GROUP>::new::<FMA, EIGHT>(comb, tones, half);
     shared.equations::<FMA, _>(comb, tones.len(), white, false, out)
 }
 
-dispatch! {
+dispatch_lines! {
     /// The same for two tones, the most frequent group.
     fn equations_of_two(comb: &Comb, tones: &[Tone], floor: &Floor, out: &mut Normal<TWO_ENTRIES>)
         -> bool = equations_of_two_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn equations_of_two_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn equations_of_two_body<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
     tones: &[Tone],
     floor: &Floor,
     out: &mut Normal<TWO_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<2>::new::<FMA>(comb, tones, half_of(floor));
+    let shared = Shared::<2>::new::<FMA, EIGHT>(comb, tones, half_of(floor));
     shared.equations::<FMA, _>(comb, tones.len(), floor.white, false, out)
 }
 
@@ -309,30 +301,38 @@ fn variances<const ENTRIES: usize>(
 /// Steps of one joint fit while the phasors stay fixed.
 const STEPS: usize = 8;
 
-dispatch! {
+dispatch_lines! {
     /// Two tones, the most frequent group.
     fn step_two(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = two_body
 }
 
-dispatch! {
+dispatch_lines! {
     fn step_many(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = many_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn two_body<const FMA: bool>(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> {
-    step_body::<FMA, 2, TWO_ENTRIES>(comb, tones, floor)
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn two_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    tones: &mut [Tone],
+    floor: &Floor,
+) -> Option<f64> {
+    step_body::<FMA, EIGHT, 2, TWO_ENTRIES>(comb, tones, floor)
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn many_body<const FMA: bool>(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> {
-    step_body::<FMA, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn many_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    tones: &mut [Tone],
+    floor: &Floor,
+) -> Option<f64> {
+    step_body::<FMA, EIGHT, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
 }
 
 /// Gauss-Newton steps of peeled tones that share bins, with the phasors that they have now.
 /// Returns the largest way in bins, or `None` where the equations are singular; the tones are then
 /// anything.
 #[inline(always)] // must inherit the instruction set of its caller
-fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
+fn step_body<const FMA: bool, const EIGHT: bool, const MOST: usize, const ENTRIES: usize>(
     comb: &Comb,
     tones: &mut [Tone],
     floor: &Floor,
@@ -340,7 +340,7 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     // Known to the compiler for pairs.
     let size = if MOST == 2 { 2 } else { tones.len() };
     let tones = &mut tones[..size];
-    let mut shared = Shared::<MOST>::new::<FMA>(comb, tones, half_of(floor));
+    let mut shared = Shared::<MOST>::new::<FMA, EIGHT>(comb, tones, half_of(floor));
     let start = shared.places;
     shared.restore::<FMA>(comb, size);
     // The next step would be the square of the last.
@@ -376,7 +376,12 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     for (i, tone) in tones.iter_mut().enumerate() {
         let shift = shared.places[i] - start[i];
         way = way.max(shift.abs());
-        *tone = moved(tone, shift / comb.geometry.scale(), shared.amplitudes[i], comb.mean_time());
+        *tone = moved_wide::<FMA>(
+            tone,
+            shift / comb.geometry.scale(),
+            shared.amplitudes[i],
+            comb.mean_time(),
+        );
         if !tone.nu.is_finite() || !tone.amplitude.norm_sqr().is_finite() {
             return None;
         }

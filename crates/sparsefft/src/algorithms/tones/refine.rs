@@ -10,13 +10,12 @@
 //! leakage and not noise is the limit, Q = 1 and fewer bins, since whitening amplifies leakage.
 //! Tones that share many bins are solved together ([`joint`](super::joint)).
 
-use super::comb::{Comb, Tone, nearest, phasors_body, project_with, turn};
+use super::comb::{Comb, Phasors, Tone, nearest, project_with};
 use super::window::{MAX_FIT, MAX_FOOT};
 use crate::Complex;
-use crate::cpu::dispatch;
+use crate::cpu::dispatch_lines;
+use crate::cpu::math::cis_turns4;
 use crate::cpu::wide::F4;
-use crate::samples::Line;
-use crate::stages::locate::MAX_LINES;
 
 /// Bins on each side of a fit in noise.
 pub(crate) const HALF_WHITE: usize = 6;
@@ -49,7 +48,7 @@ pub(crate) struct Fit {
     pub(crate) misfit: f64,
 }
 
-dispatch! {
+dispatch_lines! {
     /// Fits one tone to its bins; `peeled` says whether it has been subtracted from them.
     pub(crate) fn fit_one(comb: &Comb, tone: &Tone, peeled: bool, half: usize, white: bool) -> Fit
         = fit_one_body
@@ -58,7 +57,7 @@ dispatch! {
 /// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
 /// position.
 #[inline(always)] // must inherit the instruction set of its caller
-fn gather<const FMA: bool>(
+fn gather<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
     tone: &Tone,
     peeled: bool,
@@ -66,10 +65,9 @@ fn gather<const FMA: bool>(
 ) -> ([f64; MAX_FIT], [f64; MAX_FIT], f64) {
     let position = comb.geometry.position(tone.nu);
     let foot = comb.window.foot::<FMA>(position, half);
-    let mut phasors = [Line::ZERO; MAX_LINES];
-    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
+    let phasors = Phasors::<FMA>::new(comb, tone.nu);
     let (mut re, mut im) = ([0.0; MAX_FIT], [0.0; MAX_FIT]);
-    project_with::<FMA, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
+    project_with::<FMA, EIGHT, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
     if peeled {
         for i in 0..MAX_FIT {
             re[i] += tone.amplitude.re * foot.gain[i];
@@ -93,8 +91,8 @@ pub(crate) fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn fit_one_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn fit_one_body<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
     tone: &Tone,
     peeled: bool,
@@ -103,7 +101,7 @@ fn fit_one_body<const FMA: bool>(
 ) -> Fit {
     let count = 2 * half;
     let window = &*comb.window;
-    let (re, im, start) = gather::<FMA>(comb, tone, peeled, half);
+    let (re, im, start) = gather::<FMA, EIGHT>(comb, tone, peeled, half);
     // In noise a step below this is far below its error; the next would be its square.
     let enough = if white || !peeled { 1e-4 } else { 1e-9 };
     let mut f = start;
@@ -140,14 +138,27 @@ fn fit_one_body<const FMA: bool>(
         misfit = if energy > 0.0 { left / energy } else { 0.0 };
     }
     let shift = (f - start) / comb.geometry.scale();
-    Fit { tone: moved(tone, shift, a, comb.mean_time()), misfit }
+    Fit { tone: moved_wide::<FMA>(tone, shift, a, comb.mean_time()), misfit }
 }
 
 /// A tone after a step of its frequency and with an amplitude found at the old phases of samples
 /// whose mean time is given.
 pub(crate) fn moved(tone: &Tone, shift: f64, a: Complex<f64>, mean_time: f64) -> Tone {
+    moved_wide::<false>(tone, shift, a, mean_time)
+}
+
+/// The same inside a vectorised function.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn moved_wide<const FMA: bool>(
+    tone: &Tone,
+    shift: f64,
+    a: Complex<f64>,
+    mean_time: f64,
+) -> Tone {
     let nu = tone.nu + shift;
-    Tone { nu: nu - nearest(nu), amplitude: a * turn(-shift * mean_time), ..*tone }
+    let turns = -shift * mean_time;
+    let (c, s) = cis_turns4(F4::<FMA>::splat(turns - nearest(turns)));
+    Tone { nu: nu - nearest(nu), amplitude: a * Complex::new(c.0[0], s.0[0]), ..*tone }
 }
 
 /// What is left of a tone's bins along the second derivative of the response, which neither a
@@ -166,17 +177,17 @@ pub(crate) struct Bend {
     pub(crate) position: f64,
 }
 
-dispatch! {
+dispatch_lines! {
     /// The bend of a peeled tone, and how well it is known.
     pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend = bend_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn bend_body<const FMA: bool, const EIGHT: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     let half = floor.half();
     let count = 2 * half;
     let window = &*comb.window;
-    let (re, im, f) = gather::<FMA>(comb, tone, false, half);
+    let (re, im, f) = gather::<FMA, EIGHT>(comb, tone, false, half);
     let a = tone.amplitude;
     let lanes = comb.lanes() as f64;
     let power = floor.s2.max(floor.leak2) / lanes;
@@ -227,18 +238,22 @@ pub(crate) struct Second {
     pub(crate) amplitude_variance: f64,
 }
 
-dispatch! {
+dispatch_lines! {
     /// One step from a tone that is peeled from a comb with noise of power s2 per lane.
     pub(crate) fn second(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> = second_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn second_body<const FMA: bool>(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> {
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn second_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    tone: &Tone,
+    s2: f64,
+) -> Option<Second> {
     const COUNT: usize = 2 * HALF_WHITE;
     if comb.bins() < COUNT {
         return None;
     }
-    let (re, im, f) = gather::<FMA>(comb, tone, false, HALF_WHITE);
+    let (re, im, f) = gather::<FMA, EIGHT>(comb, tone, false, HALF_WHITE);
     let filter = comb.window.matched().at::<FMA>(f)?;
     let (on_g, on_d) = (
         Complex::new(dot::<FMA>(&filter.g, &re, COUNT), dot::<FMA>(&filter.g, &im, COUNT)),
