@@ -7,7 +7,7 @@
 
 use crate::Error;
 use crate::cpu::threads;
-use crate::cpu::wide::F4;
+use crate::cpu::wide::F8;
 use num_complex::Complex;
 use std::ops::Range;
 
@@ -198,10 +198,10 @@ pub trait Scalar: Copy + Send + Sync {
     /// Four numbers as a line.
     ///
     /// # Safety
-    /// `FMA` is true only on processors with AVX2 and FMA.
+    /// `FMA` is true only on processors with AVX2 and FMA, `EIGHT` only on those with AVX-512.
     #[doc(hidden)]
     #[inline(always)] // inherits the instruction set of its callers
-    unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
+    unsafe fn line<const FMA: bool, const EIGHT: bool>(four: &[Self; 4]) -> Line {
         let v = [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()];
         Line { re: [v[0].re, v[1].re, v[2].re, v[3].re], im: [v[0].im, v[1].im, v[2].im, v[3].im] }
     }
@@ -230,11 +230,12 @@ macro_rules! scalars {
 }
 scalars!(0.0: f32; f64,
 #[inline(always)] // inherits the instruction set of its callers
-unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
+unsafe fn line<const FMA: bool, const EIGHT: bool>(four: &[Self; 4]) -> Line {
     // SAFETY: a complex number is its real part, then its imaginary part.
-    let halves: &[[f64; 4]; 2] = unsafe { &*std::ptr::from_ref(four).cast() };
-    let (re, im) = F4::<FMA>(halves[0]).split(F4(halves[1]));
-    Line { re: re.0, im: im.0 }
+    let pairs: &[f64; 8] = unsafe { &*std::ptr::from_ref(four).cast() };
+    let mut line = Line::ZERO;
+    F8::<FMA, EIGHT>::split(pairs).store(&mut line);
+    line
 });
 scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 
@@ -242,22 +243,24 @@ scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 /// waits for memory to overlap.
 const AHEAD: usize = 24;
 
-/// Asks the processor to bring the cache lines of four samples from `at` on.
+/// Asks the processor to bring the cache lines of four samples from `first` on: one, or with `BOTH`
+/// the one in which the last of them ends, too.
 #[inline(always)] // at most two instructions
-fn prefetch<T>(data: &[T], at: usize) {
+fn prefetch<T, const BOTH: bool>(first: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let first = data.as_ptr().wrapping_add(at).cast::<i8>();
-        let last = first.wrapping_add(4 * size_of::<T>() - 1);
+        let first = first.cast::<i8>();
         // SAFETY: a prefetch reads nothing; any address is allowed.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(first);
-            _mm_prefetch::<_MM_HINT_T0>(last);
+            if BOTH {
+                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(4 * size_of::<T>() - 1));
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (data, at);
+    let _ = first;
 }
 
 /// Reads lines from anything that can be indexed cheaply: `at` is called only below n; `soon` tells
@@ -291,24 +294,103 @@ pub(crate) fn lines_from(
             [0, 1, 2, 3].map(|tau| at((first + tau) % n))
         };
         // SAFETY: no instructions are asked for.
-        *line = unsafe { Complex::line::<false>(&four) };
+        *line = unsafe { Complex::line::<false, false>(&four) };
         first = wrap(first + step);
     }
 }
 
 /// Lines from which on asking ahead pays; fewer are all on their way before the first is there.
 const LONG: usize = 1024;
+/// The same for lines that do not wrap, which take fewer instructions each.
+const LONG_STRAIGHT: usize = 256;
 
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+    let n = data.len() as u64;
+    let (start, step) = (start % n, step % n);
+    let last = out.len().saturating_sub(1) as u128 * step as u128 + start as u128;
+    if step >= 4 && last + 4 <= n as u128 {
+        straight_lines(&data[start as usize..], step as usize, out);
+    } else {
+        wrapping_lines(data, start as usize, step as usize, out);
+    }
+}
+
+/// [`slice_lines`] where every line lies within the slice: one at every multiple of the step.
+fn straight_lines<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+        fn eight<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
+            straight_lines_body::<T, true, true>(data, step, out);
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn wide<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
+            straight_lines_body::<T, true, false>(data, step, out);
+        }
+        if crate::cpu::has_eight() {
+            // SAFETY: all features were just found on this processor.
+            return unsafe { eight(data, step, out) };
+        }
+        if crate::cpu::has_fma() {
+            // SAFETY: both features were just found on this processor.
+            return unsafe { wide(data, step, out) };
+        }
+    }
+    straight_lines_body::<T, false, false>(data, step, out);
+}
+
+#[inline(always)] // compiled once per instruction set
+fn straight_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool>(
+    data: &[T],
+    step: usize,
+    out: &mut [Line],
+) {
+    // Lines that begin at multiples of their length lie in one cache line each.
+    let length = 4 * size_of::<T>();
+    let within = 64 % length == 0 && data.as_ptr().addr() % length == 0 && step.is_multiple_of(4);
+    if out.len() < LONG_STRAIGHT {
+        straight::<T, FMA, EIGHT, false, false>(data, step, out);
+    } else if within {
+        straight::<T, FMA, EIGHT, true, false>(data, step, out);
+    } else {
+        straight::<T, FMA, EIGHT, true, true>(data, step, out);
+    }
+}
+
+/// With `ASK`, lines are asked for ahead, with `BOTH` their ends, too.
+#[inline(always)] // compiled once per instruction set
+fn straight<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool, const BOTH: bool>(
+    data: &[T],
+    step: usize,
+    out: &mut [Line],
+) {
+    if ASK {
+        for j in 0..AHEAD {
+            prefetch::<T, BOTH>(data.as_ptr().wrapping_add(j * step));
+        }
+    }
+    for (line, part) in out.iter_mut().zip(data.chunks(step)) {
+        let Some(four) = part.first_chunk() else { return };
+        if ASK {
+            // Beyond the last line these are places that nobody reads: harmless, and no branch.
+            prefetch::<T, BOTH>(four.as_ptr().wrapping_add(AHEAD * step));
+        }
+        // SAFETY: the callers with `FMA` and `EIGHT` have found the instructions.
+        *line = unsafe { T::line::<FMA, EIGHT>(four) };
+    }
+}
+
+/// [`slice_lines`] where lines may wrap at the end of the signal; `start` and `step` lie within it.
+fn wrapping_lines<T: Scalar>(data: &[T], start: usize, step: usize, out: &mut [Line]) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+        fn wide<T: Scalar>(data: &[T], start: usize, step: usize, out: &mut [Line]) {
             if out.len() < LONG {
-                slice_lines_body::<T, true, false>(data, start, step, out);
+                wrapping_lines_body::<T, true, false>(data, start, step, out);
             } else {
-                slice_lines_body::<T, true, true>(data, start, step, out);
+                wrapping_lines_body::<T, true, true>(data, start, step, out);
             }
         }
         if crate::cpu::has_fma() {
@@ -316,41 +398,40 @@ fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
             return unsafe { wide(data, start, step, out) };
         }
     }
-    slice_lines_body::<T, false, true>(data, start, step, out);
+    wrapping_lines_body::<T, false, true>(data, start, step, out);
 }
 
 /// With `ASK`, lines are asked for ahead.
 #[inline(always)] // compiled once per instruction set
-fn slice_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
+fn wrapping_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
     data: &[T],
-    start: u64,
-    step: u64,
+    start: usize,
+    step: usize,
     out: &mut [Line],
 ) {
     let n = data.len();
-    let step = (step % n as u64) as usize;
-    let mut first = (start % n as u64) as usize;
+    let mut first = start;
     let mut next = first;
     let ahead = if ASK { AHEAD.min(out.len()) } else { 0 };
     for _ in 0..ahead {
-        prefetch(data, next);
+        prefetch::<T, true>(data.as_ptr().wrapping_add(next));
         next += step;
         next -= if next >= n { n } else { 0 };
     }
     for line in out {
         if ASK {
             // Beyond the last line these are places that nobody reads: harmless, and no branch.
-            prefetch(data, next);
+            prefetch::<T, true>(data.as_ptr().wrapping_add(next));
             next += step;
             next -= if next >= n { n } else { 0 };
         }
         // SAFETY: the only caller with `FMA` has found the instructions.
         *line = unsafe {
             match data[first..].first_chunk() {
-                Some(four) => T::line::<FMA>(four),
+                Some(four) => T::line::<FMA, false>(four),
                 None => {
                     let at = |tau| data[(first + tau) % n];
-                    T::line::<FMA>(&[at(0), at(1), at(2), at(3)])
+                    T::line::<FMA, false>(&[at(0), at(1), at(2), at(3)])
                 }
             }
         };
@@ -509,7 +590,7 @@ impl<T: Scalar> Samples for Strided<'_, T> {
             step,
             out,
             |i| self.data[i * self.stride].complex(),
-            |i| prefetch(self.data, i * self.stride),
+            |i| prefetch::<_, true>(self.data.as_ptr().wrapping_add(i * self.stride)),
         );
         Ok(())
     }
@@ -567,7 +648,16 @@ impl<T: Scalar> Samples for Iq<'_, T> {
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        lines_from(self.len(), start, step, out, |i| self.at(i), |i| prefetch(self.data, 2 * i));
+        lines_from(
+            self.len(),
+            start,
+            step,
+            out,
+            |i| self.at(i),
+            |i| {
+                prefetch::<_, true>(self.data.as_ptr().wrapping_add(2 * i));
+            },
+        );
         Ok(())
     }
     fn read_progression(

@@ -159,8 +159,9 @@ pub(crate) struct Comb {
     fft: Arc<BucketFft>,
     /// Offsets measured so far, a prefix of the ladder.
     pub(crate) offsets: Vec<u64>,
-    /// The lines as read, offset after offset, so that another window need not read them again.
-    /// Like the residual, this may be longer than what was measured.
+    /// The lines as read, offset after offset, so that another window need not fetch them again. Empty
+    /// where the signal lies in memory: reading it again is rare, and what is not kept leaves the cache
+    /// to the bins. Like the residual, this may be longer than what was measured.
     raw: Vec<Line>,
     /// The bins, offset after offset, less what has been peeled.
     pub(crate) residual: Vec<Line>,
@@ -204,21 +205,24 @@ impl Comb {
         let bins = self.bins();
         let from = self.offsets.len();
         let to = (from + count).min(self.geometry.ladder.len());
-        if self.raw.is_empty() {
+        if self.residual.is_empty() {
             let all = self.geometry.ladder.len() * bins;
-            self.raw = run.workspace.take_at_least(all);
             self.residual = run.workspace.take_at_least(all);
             self.energy = run.workspace.comb_energies.pop().unwrap_or_default();
+            if !run.signal.in_memory() {
+                self.raw = run.workspace.take_at_least(all);
+            }
         }
         for j in from..to {
             let d = self.geometry.ladder[j];
-            let lines = &mut self.raw[j * bins..(j + 1) * bins];
-            run.signal.read_lines(self.geometry.base + d, self.geometry.stride, lines)?;
+            if !self.raw.is_empty() {
+                let lines = &mut self.raw[j * bins..(j + 1) * bins];
+                run.signal.read_lines(self.geometry.base + d, self.geometry.stride, lines)?;
+            }
             run.samples_read += 4 * bins as u64;
             self.offsets.push(d);
         }
-        run.clock.lap(Stage::Permute);
-        self.transform(run, from);
+        self.transform(run, from)?;
         known.iter().for_each(|t| peel(self, t, from, -1.0));
         if from == 0 {
             self.sum_energies();
@@ -228,35 +232,88 @@ impl Comb {
         // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
         if !total(&self.energy).is_finite() {
             let g = &self.geometry;
-            let lines = self.raw.chunks_exact(bins).zip(&self.offsets);
-            let mut found = lines.filter_map(|(lines, d)| {
-                non_finite_in(lines, g.base + d, g.stride, run.plan.problem.n)
-            });
-            return Err(found.next().unwrap_or(Error::Overflow { limit: 1e150 }));
+            let mut lines = Vec::new();
+            for (j, d) in self.offsets.iter().enumerate() {
+                lines.clear();
+                self.read_every(run, j, 1, &mut lines)?;
+                let found = non_finite_in(&lines, g.base + d, g.stride, run.plan.problem.n);
+                if let Some(error) = found {
+                    return Err(error);
+                }
+            }
+            return Err(Error::Overflow { limit: 1e150 });
         }
         Ok(())
     }
 
-    /// Windows and transforms the raw lines from offset number `from` on.
-    fn transform(&mut self, run: &mut Run<'_>, from: usize) {
+    /// Windows and transforms the lines from offset number `from` on.
+    fn transform(&mut self, run: &mut Run<'_>, from: usize) -> Result<(), Error> {
         let bins = self.bins();
         let mut weighted = run.workspace.take_at_least(bins);
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
+        let mut outcome = Ok(());
         for j in from..self.offsets.len() {
             let part = j * bins..(j + 1) * bins;
-            weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
+            if self.raw.is_empty() {
+                outcome = self.read_weighed(run, j, &mut weighted[..bins]);
+                if outcome.is_err() {
+                    break;
+                }
+            } else {
+                weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
+            }
+            run.clock.lap(Stage::Permute);
             self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch, 1.0);
+            run.clock.lap(Stage::BucketFft);
         }
         run.workspace.give(weighted);
         run.workspace.give(scratch);
-        run.clock.lap(Stage::BucketFft);
+        outcome
+    }
+
+    /// Reads the lines of offset number j under the window, whose centre moves to position 0.
+    fn read_weighed(&self, run: &Run<'_>, j: usize, out: &mut [Line]) -> Result<(), Error> {
+        // Windowed while they lie in the first cache.
+        const BLOCK: usize = 256;
+        let g = &self.geometry;
+        let half = g.bins / 2;
+        let block = BLOCK.min(half);
+        let start = g.base + self.offsets[j];
+        let (front, back) = out.split_at_mut(half);
+        let parts = back.chunks_mut(block).chain(front.chunks_mut(block));
+        for ((first, lines), taps) in
+            (0..).step_by(block).zip(parts).zip(self.window.taps.chunks(block))
+        {
+            run.signal.read_lines(start + first * g.stride, g.stride, lines)?;
+            scale(taps, lines);
+        }
+        Ok(())
+    }
+
+    /// Appends every `step`-th line of offset number j as it is in the signal.
+    pub(crate) fn read_every(
+        &self,
+        run: &Run<'_>,
+        j: usize,
+        step: usize,
+        out: &mut Vec<Line>,
+    ) -> Result<(), Error> {
+        let (g, bins) = (&self.geometry, self.bins());
+        if !self.raw.is_empty() {
+            out.extend(self.raw[j * bins..(j + 1) * bins].iter().step_by(step));
+            return Ok(());
+        }
+        let from = out.len();
+        out.resize(from + bins.div_ceil(step), Line::ZERO);
+        run.signal.read_lines(g.base + self.offsets[j], step as u64 * g.stride, &mut out[from..])
     }
 
     /// The same lines under another window; nothing is peeled any more.
-    pub(crate) fn rewindow(&mut self, run: &mut Run<'_>, beta: f64) {
+    pub(crate) fn rewindow(&mut self, run: &mut Run<'_>, beta: f64) -> Result<(), Error> {
         self.window = run.plan.tone_window(beta, self.bins());
-        self.transform(run, 0);
+        self.transform(run, 0)?;
         self.sum_energies();
+        Ok(())
     }
 
     /// Recomputes every bin's energy.
@@ -274,11 +331,6 @@ impl Comb {
         for part in lines.chunks_exact(bins) {
             add_energies(part, &mut self.energy);
         }
-    }
-
-    /// The lines of offset number j as they were read.
-    pub(crate) fn raw_lines(&self, j: usize) -> &[Line] {
-        &self.raw[j * self.bins()..(j + 1) * self.bins()]
     }
 
     /// The residual lanes of one bin.
@@ -384,6 +436,18 @@ fn weigh_body<const FMA: bool, const EIGHT: bool>(taps: &[f64], lines: &[Line], 
     }
 }
 
+dispatch_lines! {
+    /// Multiplies lines by the window.
+    fn scale(taps: &[f64], lines: &mut [Line]) = scale_body
+}
+
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn scale_body<const FMA: bool, const EIGHT: bool>(taps: &[f64], lines: &mut [Line]) {
+    for (line, &g) in lines.iter_mut().zip(taps) {
+        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(line);
+    }
+}
+
 dispatch! {
     /// The sum of all.
     pub(crate) fn total(energy: &[f64]) -> f64 = total_body
@@ -421,12 +485,16 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
-    let (four, rest) = energy.as_chunks::<4>();
-    let limits = F4::<FMA>::splat(limit);
-    let mut count = 0;
-    for e in four {
-        count += F4(*e).above_bits(limits).count_ones() as usize;
+    let (sixteen, rest) = energy.as_chunks::<16>();
+    let (limits, one) = (F4::<FMA>::splat(limit), F4::<FMA>::splat(1.0));
+    // Four sums, so that none waits for another.
+    let mut counts = [F4::<FMA>::ZERO; 4];
+    for e in sixteen {
+        for (count, e) in counts.iter_mut().zip(e.as_chunks::<4>().0) {
+            *count = *count + one.where_or(limits.below(F4(*e)), F4::ZERO);
+        }
     }
+    let mut count = F4::sums(counts).sum() as usize;
     for &e in rest {
         count += usize::from(e > limit);
     }

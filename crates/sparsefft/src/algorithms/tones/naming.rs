@@ -145,7 +145,7 @@ impl Engine<'_, '_> {
             {
                 continue;
             }
-            let better = fit_one(other, tone, true, half, floor.white).tone;
+            let better = fit_one(other, tone, true, half, floor.white, floor.noise()).tone;
             other.replace(tone, &better);
             first.replace(tone, &better);
             *tone = better;

@@ -22,6 +22,9 @@ pub(crate) const HALF_WHITE: usize = 6;
 /// The same where leakage is the limit.
 pub(crate) const HALF_PLAIN: usize = 4;
 
+/// Part of a deviation that a fit may leave.
+const NEGLIGIBLE: f64 = 0.03;
+
 /// What limits a comb: noise, or the window's side lobes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Floor {
@@ -38,6 +41,11 @@ impl Floor {
     pub(crate) fn half(&self) -> usize {
         if self.white { HALF_WHITE } else { HALF_PLAIN }
     }
+
+    /// Power of noise per lane where it is the limit, else 0.
+    pub(crate) fn noise(&self) -> f64 {
+        if self.white { self.s2 } else { 0.0 }
+    }
 }
 
 /// One fitted tone.
@@ -50,8 +58,16 @@ pub(crate) struct Fit {
 
 dispatch_lines! {
     /// Fits one tone to its bins; `peeled` says whether it has been subtracted from them.
-    pub(crate) fn fit_one(comb: &Comb, tone: &Tone, peeled: bool, half: usize, white: bool) -> Fit
-        = fit_one_body
+    /// `noise` is the power of noise per lane where it is the limit, else 0: nothing finer than a small
+    /// part of what it allows is sought. With `white` the fit is weighted for it.
+    pub(crate) fn fit_one(
+        comb: &Comb,
+        tone: &Tone,
+        peeled: bool,
+        half: usize,
+        white: bool,
+        noise: f64,
+    ) -> Fit = fit_one_body
 }
 
 /// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
@@ -98,11 +114,13 @@ fn fit_one_body<const FMA: bool, const EIGHT: bool>(
     peeled: bool,
     half: usize,
     white: bool,
+    noise: f64,
 ) -> Fit {
     let count = 2 * half;
+    let noise = noise / comb.lanes() as f64;
     let window = &*comb.window;
     let (re, im, start) = gather::<FMA, EIGHT>(comb, tone, peeled, half);
-    // In noise a step below this is far below its error; the next would be its square.
+    // The next step would be the square of the last at most.
     let enough = if white || !peeled { 1e-4 } else { 1e-9 };
     let mut f = start;
     let mut a = tone.amplitude;
@@ -119,7 +137,9 @@ fn fit_one_body<const FMA: bool, const EIGHT: bool>(
             break;
         }
         f += delta;
-        if delta.abs() < enough {
+        // Variance of f times the noise: a step whose square is a small part of the deviation will do.
+        let deviation = (0.5 * noise / curvature).sqrt();
+        if delta.abs() < enough || delta * delta < NEGLIGIBLE * deviation {
             // The amplitude follows the last step.
             a -= a * (gd / gg * delta);
             break;
@@ -239,22 +259,32 @@ pub(crate) struct Second {
 }
 
 dispatch_lines! {
-    /// One step from a tone that is peeled from a comb with noise of power s2 per lane.
-    pub(crate) fn second(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> = second_body
+    /// What a comb says about a tone that is peeled from it: what is left of its amplitude by the four
+    /// bins in the middle and, in noise, one step from where it is.
+    pub(crate) fn second(comb: &Comb, tone: &Tone, floor: &Floor) -> (Complex<f64>, Option<Second>)
+        = second_body
 }
 
 #[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
 fn second_body<const FMA: bool, const EIGHT: bool>(
     comb: &Comb,
     tone: &Tone,
-    s2: f64,
-) -> Option<Second> {
+    floor: &Floor,
+) -> (Complex<f64>, Option<Second>) {
     const COUNT: usize = 2 * HALF_WHITE;
-    if comb.bins() < COUNT {
-        return None;
-    }
+    // The four in the middle.
+    const AT: usize = HALF_WHITE - 2;
     let (re, im, f) = gather::<FMA, EIGHT>(comb, tone, false, HALF_WHITE);
-    let filter = comb.window.matched().at::<FMA>(f)?;
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), 2);
+    let gain = dot::<FMA>(&foot.gain, &foot.gain, 4);
+    let left = Complex::new(
+        dot::<FMA>(&foot.gain, &re[AT..], 4) / gain,
+        dot::<FMA>(&foot.gain, &im[AT..], 4) / gain,
+    );
+    if !floor.white {
+        return (left, None);
+    }
+    let Some(filter) = comb.window.matched().at::<FMA>(f) else { return (left, None) };
     let (on_g, on_d) = (
         Complex::new(dot::<FMA>(&filter.g, &re, COUNT), dot::<FMA>(&filter.g, &im, COUNT)),
         Complex::new(dot::<FMA>(&filter.d, &re, COUNT), dot::<FMA>(&filter.d, &im, COUNT)),
@@ -263,12 +293,13 @@ fn second_body<const FMA: bool, const EIGHT: bool>(
     let a = tone.amplitude;
     let curvature = filter.dd - filter.gd * filter.gd / filter.gg;
     let delta = (a.conj() * (on_d - amplitude * filter.gd)).re / (a.norm_sqr() * curvature);
-    let noise = 0.5 * s2 / comb.lanes() as f64;
+    let noise = 0.5 * floor.s2 / comb.lanes() as f64;
     let scale = comb.geometry.scale();
-    Some(Second {
+    let step = Second {
         shift: delta / scale,
         shift_variance: noise / (a.norm_sqr() * curvature * scale * scale),
         amplitude,
         amplitude_variance: noise / filter.gg,
-    })
+    };
+    (left, Some(step))
 }

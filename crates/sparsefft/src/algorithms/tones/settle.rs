@@ -81,7 +81,8 @@ impl Engine<'_, '_> {
                     continue;
                 }
                 if let [old] = *members {
-                    let new = fit_one(comb, &old, true, floor.half(), floor.white).tone;
+                    let new =
+                        fit_one(comb, &old, true, floor.half(), floor.white, floor.noise()).tone;
                     // What changes nothing need not be peeled anew.
                     if change(comb, &old, &new) > STILL * floor.s2 / comb.lanes() as f64 {
                         comb.replace(&old, &new);
