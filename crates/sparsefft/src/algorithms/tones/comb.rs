@@ -159,6 +159,8 @@ pub(crate) struct Comb {
     fft: Arc<BucketFft>,
     /// Offsets measured so far, a prefix of the ladder.
     pub(crate) offsets: Vec<u64>,
+    /// 1, then t_c + D - T of each offset.
+    times: [f64; MAX_LINES + 4],
     /// The lines as read, offset after offset, so that another window need not fetch them again. Empty
     /// where the signal lies in memory: reading it again is rare, and what is not kept leaves the cache
     /// to the bins. Like the residual, this may be longer than what was measured.
@@ -178,6 +180,7 @@ impl Comb {
             fft: plan.fft(bins),
             geometry,
             offsets: Vec::new(),
+            times: [1.0; MAX_LINES + 4],
             raw: Vec::new(),
             residual: Vec::new(),
             energy: Vec::new(),
@@ -221,6 +224,7 @@ impl Comb {
             }
             run.samples_read += 4 * bins as u64;
             self.offsets.push(d);
+            self.times[j + 1] = self.geometry.shift() + d as f64;
         }
         self.transform(run, from)?;
         known.iter().for_each(|t| peel(self, t, from, -1.0));
@@ -487,7 +491,7 @@ dispatch! {
 fn above_body<const FMA: bool>(energy: &[f64], limit: f64) -> usize {
     let (sixteen, rest) = energy.as_chunks::<16>();
     let (limits, one) = (F4::<FMA>::splat(limit), F4::<FMA>::splat(1.0));
-    // Four sums, so that none waits for another.
+    // Four sums, so that none waits for the last.
     let mut counts = [F4::<FMA>::ZERO; 4];
     for e in sixteen {
         for (count, e) in counts.iter_mut().zip(e.as_chunks::<4>().0) {
@@ -521,20 +525,15 @@ impl<const FMA: bool> Phasors<FMA> {
     /// Those of a frequency in a comb.
     #[inline(always)] // must inherit the instruction set of its caller
     pub(crate) fn new(comb: &Comb, nu: f64) -> Self {
-        let shift = comb.geometry.shift();
-        let count = comb.offsets.len();
-        // The step from lane to lane and the first lane of each line, four phases at a time.
-        let mut turns = [0.0; MAX_LINES + 4];
-        turns[0] = nu;
-        for (to, &d) in turns[1..].iter_mut().zip(&comb.offsets) {
-            *to = nu * (shift + d as f64);
-        }
         let mut out = Self::NONE;
-        for at in (0..count + 1).step_by(4) {
-            let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
+        let nu = F4::<FMA>::splat(nu);
+        // The step from lane to lane and the first lane of each line, four phases at a time.
+        let used = comb.offsets.len() / 4 + 1;
+        for (at, times) in comb.times.as_chunks::<4>().0.iter().enumerate().take(used) {
+            let x = nu * F4(*times);
             let (c, s) = cis_turns4(x - x.round());
-            out.re[at..at + 4].copy_from_slice(&c.0);
-            out.im[at..at + 4].copy_from_slice(&s.0);
+            out.re[4 * at..4 * at + 4].copy_from_slice(&c.0);
+            out.im[4 * at..4 * at + 4].copy_from_slice(&s.0);
         }
         // 1, z, z², z³.
         let (c, s) = (out.re[0], out.im[0]);

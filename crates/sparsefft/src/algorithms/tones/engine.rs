@@ -381,23 +381,48 @@ fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
 }
 
 /// The number of this rank (0 is the smallest) among numbers of which none is negative, to a part
-/// in 256, if it is at least `least`; else `least`.
+/// in 64, if it is at least `least`; else `least`.
 fn ranked(sample: &[f64], rank: usize, least: f64) -> f64 {
-    // Numbers that are not negative are ordered as their bits are: halving the bits' range halves
-    // that of the exponent first, and counting vectors costs less than moving numbers about.
-    const ENOUGH: u64 = 1 << 44;
+    // Numbers that are not negative are ordered as their bits are. Counting what is above three
+    // borders at a time costs less than moving numbers about.
+    const ENOUGH: u64 = 1 << 46;
     let (smallest, largest) = range(sample);
-    let most = largest.to_bits();
-    let (mut low, mut high) = (least.max(smallest).to_bits().min(most), most);
-    while high - low > ENOUGH {
-        let middle = low + (high - low) / 2;
-        if sample.len() - above(sample, f64::from_bits(middle)) > rank {
-            high = middle;
-        } else {
-            low = middle;
+    let mut low = least.max(smallest).min(largest).to_bits();
+    let mut width = largest.to_bits() - low;
+    while width > ENOUGH {
+        width = width.div_ceil(4);
+        let borders = [1, 2, 3].map(|i| f64::from_bits(low + i * width));
+        let above = above_three(sample, borders);
+        let passed = above.iter().filter(|&&above| sample.len() - above <= rank).count();
+        low += passed as u64 * width;
+    }
+    f64::from_bits(low + width / 2)
+}
+
+dispatch! {
+    /// How many of these are above each of three limits.
+    fn above_three(sample: &[f64], limits: [f64; 3]) -> [usize; 3] = above_three_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn above_three_body<const FMA: bool>(sample: &[f64], limits: [f64; 3]) -> [usize; 3] {
+    let (four, rest) = sample.as_chunks::<4>();
+    let one = F4::<FMA>::splat(1.0);
+    let wide = [F4::<FMA>::splat(limits[0]), F4::splat(limits[1]), F4::splat(limits[2])];
+    let mut counts = [F4::<FMA>::ZERO; 4];
+    for e in four {
+        for k in 0..3 {
+            counts[k] = counts[k] + one.where_or(wide[k].below(F4(*e)), F4::ZERO);
         }
     }
-    f64::from_bits(low + (high - low) / 2)
+    let sums = F4::sums(counts).0;
+    let mut out = [sums[0] as usize, sums[1] as usize, sums[2] as usize];
+    for &e in rest {
+        for k in 0..3 {
+            out[k] += usize::from(e > limits[k]);
+        }
+    }
+    out
 }
 
 dispatch! {
@@ -421,6 +446,35 @@ fn range_body<const FMA: bool>(sample: &[f64]) -> (f64, f64) {
         (smallest, largest) = (smallest.min(e), largest.max(e));
     }
     (smallest, largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::number::Rng;
+
+    #[test]
+    fn ranks_are_those_of_sorted_numbers() {
+        let mut rng = Rng::new(5, 0);
+        for size in [1usize, 3, 64, 130, 512] {
+            for spread in [0, 3, 40] {
+                let mut sample: Vec<f64> = (0..size)
+                    .map(|_| rng.next() as f64 * 2f64.powi(rng.below(spread + 1) as i32))
+                    .collect();
+                if spread == 40 {
+                    sample[0] = 0.0;
+                }
+                let mut sorted = sample.clone();
+                sorted.sort_by(f64::total_cmp);
+                for rank in [0, size / 7, size / 2, size - 1] {
+                    let (found, exact) = (ranked(&sample, rank, 0.0), sorted[rank]);
+                    assert!((found - exact).abs() <= exact / 64.0 + 1e-300, "{found} {exact}");
+                    assert!(ranked(&sample, rank, exact / 2.0) >= exact / 2.0);
+                }
+            }
+        }
+        assert_eq!(ranked(&[0.0; 8], 3, 0.0), 0.0);
+    }
 }
 
 /// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the

@@ -481,6 +481,16 @@ impl Groups {
         starts.zip(&self.ends).map(|(from, &to)| (from, &self.order[from..to]))
     }
 
+    /// The tone at this place of the order.
+    pub(crate) fn tone(&self, at: usize) -> usize {
+        self.order[at]
+    }
+
+    /// The position of the tone at this place of the order.
+    pub(crate) fn place(&self, at: usize) -> f64 {
+        self.places[at]
+    }
+
     /// Marks the tones within `reach` bins of the one at this place of the order, but not itself.
     pub(crate) fn mark_around(&self, at: usize, reach: f64, comb: &Comb, marks: &mut [bool]) {
         let count = self.order.len();

@@ -11,7 +11,7 @@
 
 use super::comb::{Comb, Tone, nearest, turn};
 use super::joint::fit_group;
-use super::refine::{Floor, fit_one};
+use super::refine::{Fit, Floor, HALF_PLAIN, Manner, fit_four, fit_one};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::math::{atan2_turns4, cis_turns4};
@@ -122,7 +122,7 @@ pub(crate) fn decode(
         }
         // A peak may have moved to a neighbour when a stronger tone was peeled.
         let b = summit(comb, b);
-        let found = one(comb, b, ahead.turns(comb, b, &list[at + 1..]), limits, tones);
+        let found = one(comb, ahead.look(comb, b, &list[at + 1..], limits), limits, tones);
         match found {
             One::Tone(tone) => {
                 comb.remove(&tone);
@@ -206,36 +206,78 @@ fn summit(comb: &Comb, b: usize) -> usize {
     best
 }
 
-/// Frequencies of the next peaks. Each is a long chain of steps that wait for each other, so four
-/// are taken side by side.
-struct Ahead {
-    bins: [usize; 4],
-    /// The bins' energies then: they tell whether anything was peeled there since.
-    energies: [f64; 4],
-    turns: [f64; 4],
+/// What one exponential in a bin would be.
+#[derive(Clone, Copy)]
+struct Single {
+    bin: usize,
+    /// Energy of the bins that were looked at: it tells whether anything was peeled there since.
+    energy: f64,
+    /// The bin itself, averaged over the lanes against the exponential.
+    value: Complex<f64>,
+    /// The tone by the three bins in the middle, and by all.
+    rough: Option<Tone>,
+    fit: Fit,
 }
 
-impl Ahead {
-    const NONE: Ahead = Ahead { bins: [usize::MAX; 4], energies: [0.0; 4], turns: [0.0; 4] };
+/// What the next peaks hold. Each is a long chain of steps that wait for each other, so four are taken
+/// side by side.
+struct Ahead([Single; 4]);
 
-    /// The frequency of the exponential in bin b; `next` are the peaks after it.
-    fn turns(&mut self, comb: &Comb, b: usize, next: &[u32]) -> f64 {
-        let energy = comb.energy[b];
-        for k in 0..4 {
-            if self.bins[k] == b && self.energies[k] == energy {
-                return self.turns[k];
-            }
+impl Ahead {
+    const NONE: Ahead = Ahead(
+        [Single {
+            bin: usize::MAX,
+            energy: 0.0,
+            value: Complex::ZERO,
+            rough: None,
+            fit: Fit { tone: Tone::NONE, misfit: 0.0 },
+        }; 4],
+    );
+
+    /// What bin b holds; `next` are the peaks after it.
+    fn look(&mut self, comb: &Comb, b: usize, next: &[u32], limits: &Limits) -> &Single {
+        let energy = energy_around(comb, b);
+        if let Some(k) = (0..4).find(|&k| self.0[k].bin == b && self.0[k].energy == energy) {
+            return &self.0[k];
         }
-        self.bins = [b; 4];
-        for (bin, &next) in self.bins[1..].iter_mut().zip(next) {
+        let size = comb.bins();
+        let mut bins = [b; 4];
+        for (bin, &next) in bins[1..].iter_mut().zip(next) {
             *bin = next as usize;
         }
-        for k in 0..4 {
-            self.energies[k] = comb.energy[self.bins[k]];
+        let turns = turns_per_sample(bins.map(|b| comb.lanes_of(b)));
+        let mut rough = [Tone::NONE; 4];
+        // The last peak has no others beside it.
+        let count = if next.is_empty() { 1 } else { 4 };
+        for (k, single) in self.0[..count].iter_mut().enumerate() {
+            let mut y = [Complex::<f64>::ZERO; 3];
+            comb.project(turns[k], (bins[k] + size - 1) % size, &mut y);
+            single.bin = bins[k];
+            single.energy = energy_around(comb, bins[k]);
+            single.value = y[1];
+            single.rough = from_profile(comb, bins[k], turns[k], &y);
+            rough[k] = single.rough.unwrap_or(Tone::NONE);
         }
-        self.turns = turns_per_sample(self.bins.map(|b| comb.lanes_of(b)));
-        self.turns[0]
+        let manner = Manner::plain(&limits.floor);
+        if count == 1 {
+            self.0[0].fit = fit_one(comb, &rough[0], manner);
+            return &self.0[0];
+        }
+        for (single, fit) in self.0.iter_mut().zip(fit_four(comb, &rough, manner)) {
+            single.fit = fit;
+        }
+        &self.0[0]
     }
+}
+
+/// Energy of the bins that locating a tone in bin b looks at.
+fn energy_around(comb: &Comb, b: usize) -> f64 {
+    const REACH: usize = HALF_PLAIN + 2;
+    let size = comb.bins();
+    if b >= REACH && b + REACH < size {
+        return comb.energy[b - REACH..=b + REACH].iter().sum();
+    }
+    (0..=2 * REACH).map(|k| comb.energy[(b + size + k - REACH) % size]).sum()
 }
 
 dispatch! {
@@ -306,22 +348,16 @@ enum One {
     Near,
 }
 
-/// Tries a single exponential, of t cycles per sample, over the lanes.
-fn one(comb: &Comb, b: usize, t: f64, limits: &Limits, tones: &[Tone]) -> One {
-    let size = comb.bins();
-    let mut y = [Complex::<f64>::ZERO; 3];
-    comb.project(t, (b + size - 1) % size, &mut y);
-    let energy = comb.energy[b];
-    let left = energy - comb.lanes() as f64 * y[1].norm_sqr();
+/// Tries a single exponential over the lanes.
+fn one(comb: &Comb, single: &Single, limits: &Limits, tones: &[Tone]) -> One {
+    let energy = comb.energy[single.bin];
+    let left = energy - comb.lanes() as f64 * single.value.norm_sqr();
     if left > limits.accept.max(IMPURITY * energy) {
         return One::Mixed;
     }
-    let Some(tone) = from_profile(comb, b, t, &y) else { return One::Mixed };
-    if too_near(comb, tones, tone.nu) {
-        return One::Near;
-    }
-    let fit = fit_one(comb, &tone, false, super::refine::HALF_PLAIN, false, limits.floor.noise());
-    if too_near(comb, tones, fit.tone.nu) {
+    let Some(tone) = single.rough else { return One::Mixed };
+    let fit = &single.fit;
+    if too_near(comb, tones, tone.nu) || too_near(comb, tones, fit.tone.nu) {
         return One::Near;
     }
     if fit.misfit > 0.01

@@ -56,18 +56,59 @@ pub(crate) struct Fit {
     pub(crate) misfit: f64,
 }
 
+/// How tones are fitted to their bins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// Whether the tones have been subtracted from the bins.
+    pub(crate) peeled: bool,
+    /// Bins on each side.
+    pub(crate) half: usize,
+    /// Whether the fit is weighted for noise.
+    pub(crate) white: bool,
+    /// Power of noise per lane where it is the limit, else 0: nothing finer than a small part of
+    /// what it allows is sought.
+    pub(crate) noise: f64,
+}
+
+impl Manner {
+    /// That of new tones, which are still in their bins.
+    pub(crate) fn plain(floor: &Floor) -> Self {
+        Manner { peeled: false, half: HALF_PLAIN, white: false, noise: floor.noise() }
+    }
+
+    /// That of tones which are peeled.
+    pub(crate) fn fine(floor: &Floor) -> Self {
+        Manner { peeled: true, half: floor.half(), white: floor.white, noise: floor.noise() }
+    }
+}
+
 dispatch_lines! {
-    /// Fits one tone to its bins; `peeled` says whether it has been subtracted from them.
-    /// `noise` is the power of noise per lane where it is the limit, else 0: nothing finer than a small
-    /// part of what it allows is sought. With `white` the fit is weighted for it.
-    pub(crate) fn fit_one(
-        comb: &Comb,
-        tone: &Tone,
-        peeled: bool,
-        half: usize,
-        white: bool,
-        noise: f64,
-    ) -> Fit = fit_one_body
+    /// Fits one tone to its bins.
+    pub(crate) fn fit_one(comb: &Comb, tone: &Tone, manner: Manner) -> Fit = fit_one_body
+}
+
+dispatch_lines! {
+    /// Fits four tones, each by itself: their steps do not wait for each other.
+    pub(crate) fn fit_four(comb: &Comb, tones: &[Tone; 4], manner: Manner) -> [Fit; 4]
+        = fit_four_body
+}
+
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn fit_one_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    tone: &Tone,
+    manner: Manner,
+) -> Fit {
+    fit_body::<FMA, EIGHT, 1>(comb, &[*tone], manner)[0]
+}
+
+#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
+fn fit_four_body<const FMA: bool, const EIGHT: bool>(
+    comb: &Comb,
+    tones: &[Tone; 4],
+    manner: Manner,
+) -> [Fit; 4] {
+    fit_body::<FMA, EIGHT, 4>(comb, tones, manner)
 }
 
 /// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
@@ -107,58 +148,98 @@ pub(crate) fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn fit_one_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // must inherit the instruction set of its caller
+fn fit_body<const FMA: bool, const EIGHT: bool, const TONES: usize>(
     comb: &Comb,
-    tone: &Tone,
-    peeled: bool,
-    half: usize,
-    white: bool,
-    noise: f64,
-) -> Fit {
+    tones: &[Tone; TONES],
+    manner: Manner,
+) -> [Fit; TONES] {
+    let Manner { peeled, half, white, noise } = manner;
     let count = 2 * half;
     let noise = noise / comb.lanes() as f64;
     let window = &*comb.window;
-    let (re, im, start) = gather::<FMA, EIGHT>(comb, tone, peeled, half);
+    let [mut re, mut im] = [[[0.0; MAX_FIT]; TONES]; 2];
+    let mut start = [0.0; TONES];
+    let mut a = [Complex::ZERO; TONES];
+    for i in 0..TONES {
+        (re[i], im[i], start[i]) = gather::<FMA, EIGHT>(comb, &tones[i], peeled, half);
+        a[i] = tones[i].amplitude;
+    }
     // The next step would be the square of the last at most.
     let enough = if white || !peeled { 1e-4 } else { 1e-9 };
     let mut f = start;
-    let mut a = tone.amplitude;
+    let mut done = [false; TONES];
     for _ in 0..8 {
-        let Some(filter) = window.filter::<FMA>(f, half, white) else { break };
-        let (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
-        let gy = Complex::new(dot::<FMA>(&filter.g, &re, count), dot::<FMA>(&filter.g, &im, count));
-        let dy = Complex::new(dot::<FMA>(&filter.d, &re, count), dot::<FMA>(&filter.d, &im, count));
-        a = gy / gg;
-        let along = (a.conj() * (dy - a * gd)).re;
-        let curvature = a.norm_sqr() * (dd - gd * gd / gg);
-        let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
-        if (f + delta - start).abs() >= 1.5 {
-            break;
+        let mut all = true;
+        for i in 0..TONES {
+            if done[i] {
+                continue;
+            }
+            let Some(filter) = window.filter::<FMA>(f[i], half, white) else {
+                done[i] = true;
+                continue;
+            };
+            let (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
+            let (re, im) = (&re[i], &im[i]);
+            let gy =
+                Complex::new(dot::<FMA>(&filter.g, re, count), dot::<FMA>(&filter.g, im, count));
+            let dy =
+                Complex::new(dot::<FMA>(&filter.d, re, count), dot::<FMA>(&filter.d, im, count));
+            a[i] = gy / gg;
+            let along = (a[i].conj() * (dy - a[i] * gd)).re;
+            let curvature = a[i].norm_sqr() * (dd - gd * gd / gg);
+            let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
+            if (f[i] + delta - start[i]).abs() >= 1.5 {
+                done[i] = true;
+                continue;
+            }
+            f[i] += delta;
+            // A step whose square is a small part of the deviation will do.
+            let deviation = (0.5 * noise / curvature).sqrt();
+            if delta.abs() < enough || delta * delta < NEGLIGIBLE * deviation {
+                // The amplitude follows the last step.
+                a[i] -= a[i] * (gd / gg * delta);
+                done[i] = true;
+            }
+            all &= done[i];
         }
-        f += delta;
-        // Variance of f times the noise: a step whose square is a small part of the deviation will do.
-        let deviation = (0.5 * noise / curvature).sqrt();
-        if delta.abs() < enough || delta * delta < NEGLIGIBLE * deviation {
-            // The amplitude follows the last step.
-            a -= a * (gd / gg * delta);
+        if all {
             break;
         }
     }
-    let mut misfit = 0.0;
-    if !peeled {
-        let whole = f.floor();
-        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
-        window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
-        let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
-        let mut left = 0.0;
-        for i in 0..count {
-            left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
+    let mut out = [Fit { tone: Tone::NONE, misfit: 0.0 }; TONES];
+    for i in 0..TONES {
+        if !peeled {
+            let whole = f[i].floor();
+            let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
+            window.rows::<FMA>(f[i] - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+            out[i].misfit = misfit::<FMA>(&re[i], &im[i], &g, a[i], count);
         }
-        misfit = if energy > 0.0 { left / energy } else { 0.0 };
+        let shift = (f[i] - start[i]) / comb.geometry.scale();
+        out[i].tone = moved_wide::<FMA>(&tones[i], shift, a[i], comb.mean_time());
     }
-    let shift = (f - start) / comb.geometry.scale();
-    Fit { tone: moved_wide::<FMA>(tone, shift, a, comb.mean_time()), misfit }
+    out
+}
+
+/// What a response times an amplitude leaves of bins, as a share of their energy.
+#[inline(always)] // must inherit the instruction set of its caller
+fn misfit<const FMA: bool>(
+    re: &[f64; MAX_FIT],
+    im: &[f64; MAX_FIT],
+    g: &[f64; MAX_FOOT],
+    a: Complex<f64>,
+    count: usize,
+) -> f64 {
+    let (c, s) = (F4::<FMA>::splat(a.re), F4::splat(a.im));
+    let (mut energy, mut left) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+    for at in (0..count).step_by(4) {
+        let (x, y, g) = (load(re, at), load(im, at), load(g, at));
+        energy = x.mul_add(x, y.mul_add(y, energy));
+        let (x, y) = (c.negate_mul_add(g, x), s.negate_mul_add(g, y));
+        left = x.mul_add(x, y.mul_add(y, left));
+    }
+    let energy = energy.sum();
+    if energy > 0.0 { left.sum() / energy } else { 0.0 }
 }
 
 /// A tone after a step of its frequency and with an amplitude found at the old phases of samples

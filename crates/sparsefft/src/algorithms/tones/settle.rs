@@ -4,7 +4,7 @@ use super::comb::{Comb, Tone, above, total};
 use super::engine::{Engine, PEELED};
 use super::joint::{Groups, MAX_GROUP, fit_group};
 use super::locate::{self, Limits, decode};
-use super::refine::{Floor, fit_one};
+use super::refine::{Floor, Manner, fit_four, fit_one};
 use crate::stages::Stage;
 
 /// Rounds of locating and refining on one comb.
@@ -66,10 +66,20 @@ impl Engine<'_, '_> {
     pub(super) fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
         let all = Groups::for_fits(comb, &self.tones, floor);
         let reach = (floor.half() + comb.window.half) as f64;
+        let manner = Manner::fine(floor);
+        // Places in the order of tones that are fitted alone, and of those that have moved.
+        let (mut alone, mut moved) = (Vec::new(), Vec::new());
         for _ in 0..PASSES {
-            let mut moved: Vec<usize> = Vec::new();
+            alone.clear();
+            moved.clear();
             for (from, group) in all.iter() {
-                if !group.iter().any(|&i| self.dirty[i]) {
+                if !group.iter().any(|&i| self.dirty[i])
+                    || group.iter().any(|&i| self.tones[i].drift != 0.0)
+                {
+                    continue;
+                }
+                if group.len() == 1 {
+                    alone.push(from);
                     continue;
                 }
                 let mut members = [Tone::NONE; MAX_GROUP];
@@ -77,38 +87,71 @@ impl Engine<'_, '_> {
                 for (member, &i) in members.iter_mut().zip(group) {
                     *member = self.tones[i];
                 }
-                if members.iter().any(|t| t.drift != 0.0) {
-                    continue;
-                }
-                if let [old] = *members {
-                    let new =
-                        fit_one(comb, &old, true, floor.half(), floor.white, floor.noise()).tone;
-                    // What changes nothing need not be peeled anew.
-                    if change(comb, &old, &new) > STILL * floor.s2 / comb.lanes() as f64 {
-                        comb.replace(&old, &new);
-                        members[0] = new;
-                    }
-                } else {
-                    fit_group(comb, members, floor, 8);
-                }
+                fit_group(comb, members, floor, 8);
                 for (at, (&i, &new)) in (from..).zip(group.iter().zip(&*members)) {
-                    let old = self.tones[i];
-                    if change(comb, &old, &new) > MOVED * floor.s2 / comb.lanes() as f64 {
+                    if change(comb, &self.tones[i], &new) > MOVED * floor.s2 / comb.lanes() as f64 {
                         moved.push(at);
                     }
                     self.tones[i] = new;
                 }
+            }
+            // Four at a time, from the quarters of the circle, where they share no bins.
+            let quarter = alone.len() / 4;
+            for k in 0..quarter {
+                let four = [0, 1, 2, 3].map(|q| alone[q * quarter + k]);
+                let old = four.map(|at| self.tones[all.tone(at)]);
+                let apart = (0..4).all(|q| {
+                    comb.geometry.distance(all.place(four[q]), all.place(four[(q + 1) % 4])) > reach
+                });
+                if apart {
+                    let fits = fit_four(comb, &old, manner);
+                    for (at, fit) in four.into_iter().zip(fits) {
+                        self.renew(comb, floor, (at, all.tone(at)), &fit.tone, &mut moved);
+                    }
+                    continue;
+                }
+                for (at, old) in four.into_iter().zip(old) {
+                    let fit = fit_one(comb, &old, manner);
+                    self.renew(comb, floor, (at, all.tone(at)), &fit.tone, &mut moved);
+                }
+            }
+            for &at in &alone[4 * quarter..] {
+                let i = all.tone(at);
+                let fit = fit_one(comb, &self.tones[i], manner);
+                self.renew(comb, floor, (at, i), &fit.tone, &mut moved);
             }
             self.dirty.fill(false);
             if moved.is_empty() {
                 break;
             }
             // Others than the tone itself, within the bins of its fit.
-            for at in moved {
+            for &at in &moved {
                 all.mark_around(at, reach, comb, &mut self.dirty);
             }
         }
         self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Replaces a tone, given by its place in the order and its number, by a better one, and notes
+    /// whether its neighbours must be told.
+    fn renew(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        (at, i): (usize, usize),
+        new: &Tone,
+        moved: &mut Vec<usize>,
+    ) {
+        let old = self.tones[i];
+        let way = change(comb, &old, new) * comb.lanes() as f64;
+        // What changes nothing need not be peeled anew.
+        if way > STILL * floor.s2 {
+            comb.replace(&old, new);
+            self.tones[i] = *new;
+        }
+        if way > MOVED * floor.s2 {
+            moved.push(at);
+        }
     }
 
     /// Drops tones that noise or leakage could be, and the weaker of two that came nearer to each

@@ -5,7 +5,7 @@ use super::comb::{Comb, Geometry, Tone, total};
 use super::engine::Engine;
 use super::extras;
 use super::locate::{Limits, decode};
-use super::refine::{Floor, fit_one, second};
+use super::refine::{Floor, Manner, fit_one, second};
 use crate::Error;
 use crate::problem::Noise;
 use crate::stages::Stage;
@@ -228,14 +228,7 @@ impl Engine<'_, '_> {
             }
             // Refine the new ones where they were found before they are taken back.
             for tone in &mut self.tones[old..] {
-                let fit = fit_one(
-                    &other,
-                    tone,
-                    true,
-                    local.floor.half(),
-                    local.floor.white,
-                    local.floor.noise(),
-                );
+                let fit = fit_one(&other, tone, Manner::fine(&local.floor));
                 other.replace(tone, &fit.tone);
                 *tone = fit.tone;
             }
