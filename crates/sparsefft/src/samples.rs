@@ -307,9 +307,12 @@ const LONG_STRAIGHT: usize = 256;
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
     let n = data.len() as u64;
-    let (start, step) = (start % n, step % n);
-    let last = out.len().saturating_sub(1) as u128 * step as u128 + start as u128;
-    if step >= 4 && last + 4 <= n as u128 {
+    // Nearly always within the signal, and divisions are slow.
+    let (start, step) =
+        (if start < n { start } else { start % n }, if step < n { step } else { step % n });
+    let last = (out.len() as u64).saturating_sub(1).checked_mul(step);
+    let end = last.and_then(|last| last.checked_add(start + 4));
+    if step >= 4 && end.is_some_and(|end| end <= n) {
         straight_lines(&data[start as usize..], step as usize, out);
     } else {
         wrapping_lines(data, start as usize, step as usize, out);

@@ -83,7 +83,8 @@ pub(crate) fn buy(
             .collect();
         let mut equations: Option<Equations> = None;
         for batch in offsets.chunks(BATCH) {
-            let geometry = Geometry { n, bins, stride, base, ladder: batch.to_vec() };
+            let geometry =
+                Geometry { n, bins, stride, base, ladder: batch.iter().copied().collect() };
             let mut comb = Comb::new(run.plan, geometry, beta);
             comb.measure(run, batch.len(), &tones)?;
             let sums = equations.get_or_insert_with(|| Equations::new(&comb, &tones));

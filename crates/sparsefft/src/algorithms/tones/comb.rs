@@ -48,7 +48,39 @@ pub(crate) struct Geometry {
     pub(crate) stride: u64,
     pub(crate) base: u64,
     /// Offsets of the ladder, 0 first.
-    pub(crate) ladder: Vec<u64>,
+    pub(crate) ladder: Offsets,
+}
+
+/// Offsets of the lines of a comb.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Offsets {
+    count: usize,
+    all: [u64; MAX_LINES],
+}
+
+impl Offsets {
+    /// Appends one, if there is room.
+    pub(crate) fn push(&mut self, offset: u64) {
+        if let Some(next) = self.all.get_mut(self.count) {
+            *next = offset;
+            self.count += 1;
+        }
+    }
+}
+
+impl std::ops::Deref for Offsets {
+    type Target = [u64];
+    fn deref(&self) -> &[u64] {
+        &self.all[..self.count]
+    }
+}
+
+impl FromIterator<u64> for Offsets {
+    fn from_iter<I: IntoIterator<Item = u64>>(from: I) -> Self {
+        let mut out = Self::default();
+        from.into_iter().for_each(|d| out.push(d));
+        out
+    }
 }
 
 impl Geometry {
@@ -137,17 +169,19 @@ impl Geometry {
 /// Offsets 0 < D_1 < … up to an eighth of the stride, each at most 16 times the last: the phase
 /// between neighbouring samples leads to the alias in steps that noise and neighbours in the bin
 /// cannot break.
-fn ladder(stride: u64) -> Vec<u64> {
-    let last = (stride / 8).max(4) as f64;
-    let rungs = (last.ln() / 16f64.ln() - 1e-9).ceil().max(1.0);
-    let mut out = vec![0u64];
-    for j in 1..=rungs as u64 {
-        let d = (last.powf(j as f64 / rungs) / 4.0).round().max(1.0) as u64 * 4;
+fn ladder(stride: u64) -> Offsets {
+    let last = ((stride / 8).max(4) as f64).ln();
+    let rungs = (last / 16f64.ln() - 1e-9).ceil().max(1.0);
+    let ratio = (last / rungs).exp();
+    let mut out = Offsets::from_iter([0]);
+    let mut offset = 1.0;
+    for _ in 0..rungs as u64 {
+        offset *= ratio;
+        let d = (offset / 4.0).round().max(1.0) as u64 * 4;
         if d > out[out.len() - 1] {
             out.push(d);
         }
     }
-    out.truncate(MAX_LINES);
     out
 }
 
@@ -158,7 +192,7 @@ pub(crate) struct Comb {
     pub(crate) window: Arc<Window>,
     fft: Arc<BucketFft>,
     /// Offsets measured so far, a prefix of the ladder.
-    pub(crate) offsets: Vec<u64>,
+    pub(crate) offsets: Offsets,
     /// 1, then t_c + D - T of each offset.
     times: [f64; MAX_LINES + 4],
     /// The lines as read, offset after offset, so that another window need not fetch them again. Empty
@@ -179,7 +213,7 @@ impl Comb {
             window: plan.tone_window(beta, bins),
             fft: plan.fft(bins),
             geometry,
-            offsets: Vec::new(),
+            offsets: Offsets::default(),
             times: [1.0; MAX_LINES + 4],
             raw: Vec::new(),
             residual: Vec::new(),
@@ -228,13 +262,9 @@ impl Comb {
         }
         self.transform(run, from)?;
         known.iter().for_each(|t| peel(self, t, from, -1.0));
-        if from == 0 {
-            self.sum_energies();
-        } else {
-            self.add_energies(from..to);
-        }
+        let sum = if from == 0 { self.sum_energies() } else { self.add_energies(from..to) };
         // Energies are not negative: their sum is finite unless one of them is not, or nearly so.
-        if !total(&self.energy).is_finite() {
+        if !sum.is_finite() {
             let g = &self.geometry;
             let mut lines = Vec::new();
             for (j, d) in self.offsets.iter().enumerate() {
@@ -283,13 +313,11 @@ impl Comb {
         let half = g.bins / 2;
         let block = BLOCK.min(half);
         let start = g.base + self.offsets[j];
-        let (front, back) = out.split_at_mut(half);
-        let parts = back.chunks_mut(block).chain(front.chunks_mut(block));
-        for ((first, lines), taps) in
-            (0..).step_by(block).zip(parts).zip(self.window.taps.chunks(block))
-        {
-            run.signal.read_lines(start + first * g.stride, g.stride, lines)?;
-            scale(taps, lines);
+        for first in (0..g.bins).step_by(block) {
+            let at = if first < half { first + half } else { first - half };
+            let lines = &mut out[at..at + block];
+            run.signal.read_lines(start + first as u64 * g.stride, g.stride, lines)?;
+            scale(&self.window.taps[first..first + block], lines);
         }
         Ok(())
     }
@@ -320,21 +348,19 @@ impl Comb {
         Ok(())
     }
 
-    /// Recomputes every bin's energy.
-    pub(crate) fn sum_energies(&mut self) {
+    /// Recomputes every bin's energy; returns the sum.
+    pub(crate) fn sum_energies(&mut self) -> f64 {
         let bins = self.bins();
         self.energy.clear();
         self.energy.resize(bins, 0.0);
-        self.add_energies(0..self.offsets.len());
+        self.add_energies(0..self.offsets.len())
     }
 
-    /// Adds the energies of the lines of these offsets.
-    fn add_energies(&mut self, offsets: Range<usize>) {
+    /// Adds the energies of the lines of these offsets; returns the sum of what was added.
+    fn add_energies(&mut self, offsets: Range<usize>) -> f64 {
         let bins = self.bins();
         let lines = &self.residual[offsets.start * bins..offsets.end * bins];
-        for part in lines.chunks_exact(bins) {
-            add_energies(part, &mut self.energy);
-        }
+        lines.chunks_exact(bins).map(|part| add_energies(part, &mut self.energy)).sum()
     }
 
     /// The residual lanes of one bin.

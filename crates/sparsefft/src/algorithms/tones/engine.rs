@@ -386,17 +386,22 @@ fn ranked(sample: &[f64], rank: usize, least: f64) -> f64 {
     // Numbers that are not negative are ordered as their bits are. Counting what is above three
     // borders at a time costs less than moving numbers about.
     const ENOUGH: u64 = 1 << 46;
+    const OCTAVE: u64 = 1 << 52;
     let (smallest, largest) = range(sample);
     let mut low = least.max(smallest).min(largest).to_bits();
-    let mut width = largest.to_bits() - low;
-    while width > ENOUGH {
-        width = width.div_ceil(4);
-        let borders = [1, 2, 3].map(|i| f64::from_bits(low + i * width));
-        let above = above_three(sample, borders);
+    let mut high = largest.to_bits();
+    // What is sought lies nearer to the smallest than to the largest: one, two or four octaves away.
+    let mut away = [OCTAVE, 2 * OCTAVE, 4 * OCTAVE];
+    while high - low > ENOUGH {
+        let borders = away.map(|a| low.saturating_add(a).min(high));
+        let above = above_three(sample, borders.map(f64::from_bits));
         let passed = above.iter().filter(|&&above| sample.len() - above <= rank).count();
-        low += passed as u64 * width;
+        let ends = [low, borders[0], borders[1], borders[2], high];
+        (low, high) = (ends[passed], ends[passed + 1]);
+        let quarter = (high - low).div_ceil(4);
+        away = [quarter, 2 * quarter, 3 * quarter];
     }
-    f64::from_bits(low + width / 2)
+    f64::from_bits(low + (high - low) / 2)
 }
 
 dispatch! {
@@ -406,16 +411,22 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn above_three_body<const FMA: bool>(sample: &[f64], limits: [f64; 3]) -> [usize; 3] {
-    let (four, rest) = sample.as_chunks::<4>();
+    let (eight, rest) = sample.as_chunks::<8>();
     let one = F4::<FMA>::splat(1.0);
     let wide = [F4::<FMA>::splat(limits[0]), F4::splat(limits[1]), F4::splat(limits[2])];
-    let mut counts = [F4::<FMA>::ZERO; 4];
-    for e in four {
+    // Two sums each, so that none waits for the last.
+    let mut counts = [[F4::<FMA>::ZERO; 2]; 3];
+    for e in eight {
+        let e = e.as_chunks::<4>().0;
         for k in 0..3 {
-            counts[k] = counts[k] + one.where_or(wide[k].below(F4(*e)), F4::ZERO);
+            for h in 0..2 {
+                let more = one.where_or(wide[k].below(F4(e[h])), F4::ZERO);
+                counts[k][h] = counts[k][h] + more;
+            }
         }
     }
-    let sums = F4::sums(counts).0;
+    let [a, b, c] = counts;
+    let sums = F4::sums([a[0] + a[1], b[0] + b[1], c[0] + c[1], F4::ZERO]).0;
     let mut out = [sums[0] as usize, sums[1] as usize, sums[2] as usize];
     for &e in rest {
         for k in 0..3 {
