@@ -351,7 +351,9 @@ fn straight_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool>(
 ) {
     // Lines that begin at multiples of their length lie in one cache line each.
     let length = 4 * size_of::<T>();
-    let within = 64 % length == 0 && data.as_ptr().addr() % length == 0 && step.is_multiple_of(4);
+    let within = 64usize.is_multiple_of(length)
+        && data.as_ptr().addr().is_multiple_of(length)
+        && step.is_multiple_of(4);
     if out.len() < LONG_STRAIGHT {
         straight::<T, FMA, EIGHT, false, false>(data, step, out);
     } else if within {

@@ -116,7 +116,7 @@ impl Equations {
     fn new(comb: &Comb, tones: &[Tone]) -> Self {
         let groups: Vec<Vec<usize>> = Groups::new(comb, tones, 1.1 * comb.window.null)
             .iter()
-            .map(|(_, group)| group.to_vec())
+            .map(|(_, group)| group.iter().map(|&(_, i)| i).collect())
             .collect();
         let size = |g: &Vec<usize>| 3 * g.len();
         Equations {

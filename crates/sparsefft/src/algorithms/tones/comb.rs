@@ -170,9 +170,12 @@ impl Geometry {
 /// between neighbouring samples leads to the alias in steps that noise and neighbours in the bin
 /// cannot break.
 fn ladder(stride: u64) -> Offsets {
-    let last = ((stride / 8).max(4) as f64).ln();
-    let rungs = (last / 16f64.ln() - 1e-9).ceil().max(1.0);
-    let ratio = (last / rungs).exp();
+    let last = (stride / 8).max(4) as f64;
+    let (mut rungs, mut ratio) = (1.0, last);
+    if last > 16.0 {
+        rungs = (last.ln() / 16f64.ln() - 1e-9).ceil();
+        ratio = (last.ln() / rungs).exp();
+    }
     let mut out = Offsets::from_iter([0]);
     let mut offset = 1.0;
     for _ in 0..rungs as u64 {
@@ -283,21 +286,29 @@ impl Comb {
     /// Windows and transforms the lines from offset number `from` on.
     fn transform(&mut self, run: &mut Run<'_>, from: usize) -> Result<(), Error> {
         let bins = self.bins();
-        let mut weighted = run.workspace.take_at_least(bins);
+        // Several short ones at a time; they still fit the first cache.
+        const TOGETHER: usize = 512;
+        let most = (TOGETHER / bins).min(self.offsets.len() - from).max(1);
+        let mut weighted = run.workspace.take_at_least(most * bins);
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let mut outcome = Ok(());
-        for j in from..self.offsets.len() {
-            let part = j * bins..(j + 1) * bins;
-            if self.raw.is_empty() {
-                outcome = self.read_weighed(run, j, &mut weighted[..bins]);
-                if outcome.is_err() {
-                    break;
+        for first in (from..self.offsets.len()).step_by(most) {
+            let which = first..(first + most).min(self.offsets.len());
+            for (j, to) in which.clone().zip(weighted.chunks_exact_mut(bins)) {
+                if self.raw.is_empty() {
+                    outcome = outcome.and_then(|()| self.read_weighed(run, j, to));
+                } else {
+                    weigh(&self.window.taps, &self.raw[j * bins..(j + 1) * bins], to);
                 }
-            } else {
-                weigh(&self.window.taps, &self.raw[part.clone()], &mut weighted[..bins]);
+            }
+            if outcome.is_err() {
+                break;
             }
             run.clock.lap(Stage::Permute);
-            self.fft.process(&weighted[..bins], &mut self.residual[part], &mut scratch, 1.0);
+            for (j, lines) in which.zip(weighted.chunks_exact(bins)) {
+                let to = &mut self.residual[j * bins..(j + 1) * bins];
+                self.fft.process(lines, to, &mut scratch, 1.0);
+            }
             run.clock.lap(Stage::BucketFft);
         }
         run.workspace.give(weighted);
@@ -890,4 +901,95 @@ fn project_bins_of<const FMA: bool, const EIGHT: bool, const BINS: usize>(
         }
     }
     (re, im)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A comb of noise, not read from anywhere.
+    fn comb(bins: usize) -> Comb {
+        let geometry = Geometry::new(1 << 20, bins, 0, 0).expect("the record is long enough");
+        let mut rng = Rng::new(7, bins as u64);
+        let mut uniform = || rng.next() as f64 / u64::MAX as f64 - 0.5;
+        let lines = geometry.ladder.len();
+        let mut line = || Line { re: [(); 4].map(|_| uniform()), im: [(); 4].map(|_| uniform()) };
+        let mut out = Comb {
+            window: Arc::new(Window::new(14.0, bins)),
+            fft: Arc::new(BucketFft::new(bins)),
+            geometry,
+            offsets: Offsets::default(),
+            times: [1.0; MAX_LINES + 4],
+            raw: Vec::new(),
+            residual: (0..lines * bins).map(|_| line()).collect(),
+            energy: Vec::new(),
+        };
+        for j in 0..lines {
+            let d = out.geometry.ladder[j];
+            out.offsets.push(d);
+            out.times[j + 1] = out.geometry.shift() + d as f64;
+        }
+        out.sum_energies();
+        out
+    }
+
+    /// Largest difference between the bins of two combs, and between their energies.
+    fn difference(a: &Comb, b: &Comb) -> f64 {
+        let lanes =
+            a.residual.iter().zip(&b.residual).map(|(x, y)| {
+                (0..4).map(|tau| (x.lane(tau) - y.lane(tau)).norm()).fold(0.0, f64::max)
+            });
+        let energies = a.energy.iter().zip(&b.energy).map(|(x, y)| (x - y).abs());
+        lanes.chain(energies).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn every_instruction_set_peels_and_projects_alike() {
+        for bins in [64usize, 256] {
+            let start = comb(bins);
+            // In the middle of the bins, and across both of their ends.
+            for place in [0.3 * bins as f64, 0.4, 2.7, bins as f64 - 0.6, bins as f64 - 5.2] {
+                let tone = |shift: f64| Tone {
+                    nu: start.geometry.unalias(place + shift, 0.123).0,
+                    amplitude: Complex::new(0.7 - shift, 0.2),
+                    drift: 0.0,
+                };
+                let (old, new) = (tone(0.0), tone(0.05));
+                let (mut wide, mut plain, mut naive) = (comb(bins), comb(bins), comb(bins));
+                add_tone(&mut wide, &old, -1.0);
+                add_tone_body::<false, false>(&mut plain, &old, -1.0);
+                assert!(difference(&wide, &plain) < 1e-12, "{bins} {place}");
+                // By the definition.
+                for b in 0..bins {
+                    let x = start.geometry.position(old.nu) - b as f64;
+                    let gain = start.window.gain(x - bins as f64 * (x / bins as f64).round());
+                    for (j, &d) in start.offsets.iter().enumerate() {
+                        let line = &mut naive.residual[j * bins + b];
+                        for tau in 0..4 {
+                            let t = start.geometry.shift() + (d + tau as u64) as f64;
+                            let v = old.amplitude * turn(old.nu * t) * gain;
+                            line.set_lane(tau, line.lane(tau) - v);
+                        }
+                    }
+                }
+                naive.sum_energies();
+                assert!(difference(&wide, &naive) < 1e-10, "{bins} {place}");
+                swap_tones(&mut wide, &old, &new);
+                swap_tones_body::<false, false>(&mut plain, &old, &new);
+                assert!(difference(&wide, &plain) < 1e-12, "{bins} {place}");
+                let (mut y, mut z) = ([Complex::ZERO; 12], [Complex::ZERO; 12]);
+                let first = (place as usize + bins - 5) % bins;
+                project_bins(&wide, new.nu, first, &mut y);
+                project_body::<false, false>(&plain, new.nu, first, &mut z);
+                assert!(y.iter().zip(&z).all(|(a, b)| (a - b).norm() < 1e-12), "{bins} {place}");
+                peel_lines(&mut wide, &new, 0, 1.0);
+                peel_body::<false, false>(&mut plain, &new, 0, 1.0);
+                // Nothing of the tones is left.
+                wide.sum_energies();
+                plain.sum_energies();
+                assert!(difference(&wide, &plain) < 1e-12, "{bins} {place}");
+                assert!(difference(&wide, &start) < 1e-10, "{bins} {place}");
+            }
+        }
+    }
 }

@@ -431,9 +431,8 @@ pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, roun
 
 /// Tones in groups that share bins of a comb.
 pub(crate) struct Groups {
-    /// The tones around the circle of bins, and where they are.
-    order: Vec<usize>,
-    places: Vec<f64>,
+    /// Where the tones are, around the circle of bins, and which they are.
+    order: Vec<(f64, usize)>,
     /// Where each group ends in the order.
     ends: Vec<usize>,
 }
@@ -441,33 +440,33 @@ pub(crate) struct Groups {
 impl Groups {
     /// Tones whose positions follow each other within `gap` bins.
     pub(crate) fn new(comb: &Comb, tones: &[Tone], gap: f64) -> Self {
-        let mut places: Vec<(f64, usize)> =
+        let mut order: Vec<(f64, usize)> =
             (0..).zip(tones).map(|(i, t)| (comb.geometry.position(t.nu), i)).collect();
-        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let count = places.len();
-        let before = |at: usize| match at {
-            0 => places[count - 1].0 - comb.bins() as f64,
-            _ => places[at - 1].0,
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let count = order.len();
+        // Whether a gap lies before a tone; before the first one lies the last.
+        let apart = |order: &[(f64, usize)], at: usize| match at {
+            0 => order[0].0 + comb.bins() as f64 - order[count - 1].0 > gap,
+            _ => {
+                let way = order[at].0 - order[at - 1].0;
+                (if way < 0.0 { way + comb.bins() as f64 } else { way }) > gap
+            }
         };
         // The circle is cut at a gap, so that no group lies at both ends.
-        let cut = (0..count).find(|&at| places[at].0 - before(at) > gap).unwrap_or(0);
-        let mut out = Groups {
-            order: Vec::with_capacity(count),
-            places: Vec::with_capacity(count),
-            ends: Vec::with_capacity(count),
-        };
-        for at in (cut..count).chain(0..cut) {
-            let size = out.order.len() - out.ends.last().copied().unwrap_or(0);
-            if size > 0 && (places[at].0 - before(at) > gap || size == MAX_GROUP) {
-                out.ends.push(out.order.len());
+        let cut = (0..count).find(|&at| apart(&order, at)).unwrap_or(0);
+        order.rotate_left(cut);
+        let mut ends: Vec<usize> = Vec::with_capacity(count);
+        let mut from = 0;
+        for at in 1..count {
+            if apart(&order, at) || at - from == MAX_GROUP {
+                ends.push(at);
+                from = at;
             }
-            out.order.push(places[at].1);
-            out.places.push(places[at].0);
         }
         if count > 0 {
-            out.ends.push(count);
+            ends.push(count);
         }
-        out
+        Groups { order, ends }
     }
 
     /// Tones that must be solved together where this is the floor.
@@ -475,28 +474,23 @@ impl Groups {
         Self::new(comb, tones, if floor.white { TOGETHER } else { 1.1 * comb.window.null })
     }
 
-    /// The tones of each group: where they begin in the order, and their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[usize])> + '_ {
+    /// The tones of each group: where they begin in the order, their positions and their indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[(f64, usize)])> + '_ {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(from, &to)| (from, &self.order[from..to]))
     }
 
-    /// The tone at this place of the order.
-    pub(crate) fn tone(&self, at: usize) -> usize {
+    /// Position and index of the tone at this place of the order.
+    pub(crate) fn at(&self, at: usize) -> (f64, usize) {
         self.order[at]
-    }
-
-    /// The position of the tone at this place of the order.
-    pub(crate) fn place(&self, at: usize) -> f64 {
-        self.places[at]
     }
 
     /// Marks the tones within `reach` bins of the one at this place of the order, but not itself.
     pub(crate) fn mark_around(&self, at: usize, reach: f64, comb: &Comb, marks: &mut [bool]) {
         let count = self.order.len();
-        let near = |i: usize| comb.geometry.distance(self.places[at], self.places[i]) < reach;
+        let near = |i: usize| comb.geometry.distance(self.order[at].0, self.order[i].0) < reach;
         let after = (1..count).map(|i| (at + i) % count).take_while(|&i| near(i));
         let before = (1..count).map(|i| (at + count - i) % count).take_while(|&i| near(i));
-        after.chain(before).for_each(|i| marks[self.order[i]] = true);
+        after.chain(before).for_each(|i| marks[self.order[i].1] = true);
     }
 }

@@ -306,7 +306,7 @@ fn turns_body<const FMA: bool>(bins: [Lanes<'_>; 4]) -> [f64; 4] {
         let (c, s) = cis_turns4(F4::ZERO - (t - t.round()));
         let (mut known_re, mut known_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
         let (mut here_re, mut here_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-        for i in 0..=j {
+        for (i, &d) in offsets[..=j].iter().enumerate() {
             let (x, y) = shifts::<FMA>(&bins, i);
             let (mut sum_re, mut sum_im) = (x[3], y[3]);
             for tau in [2, 1, 0] {
@@ -314,7 +314,7 @@ fn turns_body<const FMA: bool>(bins: [Lanes<'_>; 4]) -> [f64; 4] {
                 sum_im = s.mul_add(sum_re, c.mul_add(sum_im, y[tau]));
                 sum_re = turned;
             }
-            let turns = F4::splat(-(offsets[i] as f64)) * t;
+            let turns = F4::splat(-(d as f64)) * t;
             let (p, q) = cis_turns4(turns - turns.round());
             (known_re, known_im) = (known_re + here_re, known_im + here_im);
             here_re = q.negate_mul_add(sum_im, p * sum_re);

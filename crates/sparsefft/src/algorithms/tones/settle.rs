@@ -73,8 +73,8 @@ impl Engine<'_, '_> {
             alone.clear();
             moved.clear();
             for (from, group) in all.iter() {
-                if !group.iter().any(|&i| self.dirty[i])
-                    || group.iter().any(|&i| self.tones[i].drift != 0.0)
+                if !group.iter().any(|&(_, i)| self.dirty[i])
+                    || group.iter().any(|&(_, i)| self.tones[i].drift != 0.0)
                 {
                     continue;
                 }
@@ -84,11 +84,11 @@ impl Engine<'_, '_> {
                 }
                 let mut members = [Tone::NONE; MAX_GROUP];
                 let members = &mut members[..group.len()];
-                for (member, &i) in members.iter_mut().zip(group) {
+                for (member, &(_, i)) in members.iter_mut().zip(group) {
                     *member = self.tones[i];
                 }
                 fit_group(comb, members, floor, 8);
-                for (at, (&i, &new)) in (from..).zip(group.iter().zip(&*members)) {
+                for (at, (&(_, i), &new)) in (from..).zip(group.iter().zip(&*members)) {
                     if change(comb, &self.tones[i], &new) > MOVED * floor.s2 / comb.lanes() as f64 {
                         moved.push(at);
                     }
@@ -99,24 +99,25 @@ impl Engine<'_, '_> {
             let quarter = alone.len() / 4;
             for k in 0..quarter {
                 let four = [0, 1, 2, 3].map(|q| alone[q * quarter + k]);
-                let old = four.map(|at| self.tones[all.tone(at)]);
+                let old = four.map(|at| self.tones[all.at(at).1]);
                 let apart = (0..4).all(|q| {
-                    comb.geometry.distance(all.place(four[q]), all.place(four[(q + 1) % 4])) > reach
+                    let (here, next) = (all.at(four[q]).0, all.at(four[(q + 1) % 4]).0);
+                    comb.geometry.distance(here, next) > reach
                 });
                 if apart {
                     let fits = fit_four(comb, &old, manner);
                     for (at, fit) in four.into_iter().zip(fits) {
-                        self.renew(comb, floor, (at, all.tone(at)), &fit.tone, &mut moved);
+                        self.renew(comb, floor, (at, all.at(at).1), &fit.tone, &mut moved);
                     }
                     continue;
                 }
                 for (at, old) in four.into_iter().zip(old) {
                     let fit = fit_one(comb, &old, manner);
-                    self.renew(comb, floor, (at, all.tone(at)), &fit.tone, &mut moved);
+                    self.renew(comb, floor, (at, all.at(at).1), &fit.tone, &mut moved);
                 }
             }
             for &at in &alone[4 * quarter..] {
-                let i = all.tone(at);
+                let i = all.at(at).1;
                 let fit = fit_one(comb, &self.tones[i], manner);
                 self.renew(comb, floor, (at, i), &fit.tone, &mut moved);
             }
