@@ -6,8 +6,10 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::rows::{Row, Whole};
 use crate::cpu::threads;
-use crate::cpu::wide::F8;
+use crate::cpu::wide::F4;
 use num_complex::Complex;
 use std::ops::Range;
 
@@ -193,22 +195,25 @@ pub trait Scalar: Copy + Send + Sync {
     const REAL: bool;
     /// Step between neighbouring values, or 0; see [`Samples::resolution`].
     const STEP: f64 = 0.0;
+    /// Whether four are a line of f64 in another order.
+    #[doc(hidden)]
+    const WHOLE: bool = false;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
     /// Four numbers as a line.
     ///
     /// # Safety
-    /// `FMA` is true only on processors with AVX2 and FMA, `EIGHT` only on those with AVX-512.
+    /// `FMA` is true only on processors with AVX2 and FMA.
     #[doc(hidden)]
     #[inline(always)] // inherits the instruction set of its callers
-    unsafe fn line<const FMA: bool, const EIGHT: bool>(four: &[Self; 4]) -> Line {
+    unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
         let v = [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()];
         Line { re: [v[0].re, v[1].re, v[2].re, v[3].re], im: [v[0].im, v[1].im, v[2].im, v[3].im] }
     }
 }
 
 macro_rules! scalars {
-    ($step:literal: $($t:ty $(, $line:item)?);*) => {$(
+    ($step:literal: $($t:ty $(, $($line:item)*)?);*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
             const STEP: f64 = $step;
@@ -224,18 +229,18 @@ macro_rules! scalars {
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
             }
-            $($line)?
+            $($($line)*)?
         }
     )*};
 }
 scalars!(0.0: f32; f64,
+const WHOLE: bool = true;
 #[inline(always)] // inherits the instruction set of its callers
-unsafe fn line<const FMA: bool, const EIGHT: bool>(four: &[Self; 4]) -> Line {
+unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
     // SAFETY: a complex number is its real part, then its imaginary part.
-    let pairs: &[f64; 8] = unsafe { &*std::ptr::from_ref(four).cast() };
-    let mut line = Line::ZERO;
-    F8::<FMA, EIGHT>::split(pairs).store(&mut line);
-    line
+    let halves: &[[f64; 4]; 2] = unsafe { &*std::ptr::from_ref(four).cast() };
+    let (re, im) = F4::<FMA>(halves[0]).split(F4(halves[1]));
+    Line { re: re.0, im: im.0 }
 });
 scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 
@@ -294,7 +299,7 @@ pub(crate) fn lines_from(
             [0, 1, 2, 3].map(|tau| at((first + tau) % n))
         };
         // SAFETY: no instructions are asked for.
-        *line = unsafe { Complex::line::<false, false>(&four) };
+        *line = unsafe { Complex::line::<false>(&four) };
         first = wrap(first + step);
     }
 }
@@ -306,70 +311,74 @@ const LONG_STRAIGHT: usize = 256;
 
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+        fn whole<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+            slice_lines_body::<T, true, true>(data, start, step, out);
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+            slice_lines_body::<T, true, false>(data, start, step, out);
+        }
+        if T::WHOLE && crate::cpu::has_eight() {
+            // SAFETY: the features were just found on this processor.
+            return unsafe { whole(data, start, step, out) };
+        }
+        if crate::cpu::has_fma() {
+            // SAFETY: both features were just found on this processor.
+            return unsafe { wide(data, start, step, out) };
+        }
+    }
+    slice_lines_body::<T, false, false>(data, start, step, out);
+}
+
+/// With `EIGHT`, a line is one register.
+#[inline(always)] // compiled once per instruction set
+fn slice_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool>(
+    data: &[T],
+    start: u64,
+    step: u64,
+    out: &mut [Line],
+) {
     let n = data.len() as u64;
     // Nearly always within the signal, and divisions are slow.
     let (start, step) =
         (if start < n { start } else { start % n }, if step < n { step } else { step % n });
     let last = (out.len() as u64).saturating_sub(1).checked_mul(step);
     let end = last.and_then(|last| last.checked_add(start + 4));
-    if step >= 4 && end.is_some_and(|end| end <= n) {
-        straight_lines(&data[start as usize..], step as usize, out);
-    } else {
-        wrapping_lines(data, start as usize, step as usize, out);
-    }
-}
-
-/// [`slice_lines`] where every line lies within the slice: one at every multiple of the step.
-fn straight_lines<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-        fn eight<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
-            straight_lines_body::<T, true, true>(data, step, out);
-        }
-        #[target_feature(enable = "avx2,fma")]
-        fn wide<T: Scalar>(data: &[T], step: usize, out: &mut [Line]) {
-            straight_lines_body::<T, true, false>(data, step, out);
-        }
-        if crate::cpu::has_eight() {
-            // SAFETY: all features were just found on this processor.
-            return unsafe { eight(data, step, out) };
-        }
-        if crate::cpu::has_fma() {
-            // SAFETY: both features were just found on this processor.
-            return unsafe { wide(data, step, out) };
-        }
-    }
-    straight_lines_body::<T, false, false>(data, step, out);
-}
-
-#[inline(always)] // compiled once per instruction set
-fn straight_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool>(
-    data: &[T],
-    step: usize,
-    out: &mut [Line],
-) {
+    let straight = step >= 4 && end.is_some_and(|end| end <= n);
+    let (start, step) = (start as usize, step as usize);
     // Lines that begin at multiples of their length lie in one cache line each.
     let length = 4 * size_of::<T>();
     let within = 64usize.is_multiple_of(length)
-        && data.as_ptr().addr().is_multiple_of(length)
+        && data[start..].as_ptr().addr().is_multiple_of(length)
         && step.is_multiple_of(4);
-    if out.len() < LONG_STRAIGHT {
-        straight::<T, FMA, EIGHT, false, false>(data, step, out);
-    } else if within {
-        straight::<T, FMA, EIGHT, true, false>(data, step, out);
-    } else {
-        straight::<T, FMA, EIGHT, true, true>(data, step, out);
+    match (straight, out.len()) {
+        (true, ..LONG_STRAIGHT) => {
+            straight_lines::<T, FMA, EIGHT, false, false>(&data[start..], step, out);
+        }
+        (true, _) if within => {
+            straight_lines::<T, FMA, EIGHT, true, false>(&data[start..], step, out);
+        }
+        (true, _) => straight_lines::<T, FMA, EIGHT, true, true>(&data[start..], step, out),
+        (false, LONG..) => wrapping_lines::<T, FMA, EIGHT, true>(data, start, step, out),
+        // Without vectors a line takes so long that asking ahead pays for any number.
+        (false, _) if !FMA => wrapping_lines::<T, FMA, EIGHT, true>(data, start, step, out),
+        (false, _) => wrapping_lines::<T, FMA, EIGHT, false>(data, start, step, out),
     }
 }
 
-/// With `ASK`, lines are asked for ahead, with `BOTH` their ends, too.
+/// Lines at every multiple of the step, all of which lie within the slice. With `ASK`, lines are asked
+/// for ahead, with `BOTH` their ends, too.
 #[inline(always)] // compiled once per instruction set
-fn straight<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool, const BOTH: bool>(
+fn straight_lines<T, const FMA: bool, const EIGHT: bool, const ASK: bool, const BOTH: bool>(
     data: &[T],
     step: usize,
     out: &mut [Line],
-) {
+) where
+    T: Scalar,
+{
     if ASK {
         for j in 0..AHEAD {
             prefetch::<T, BOTH>(data.as_ptr().wrapping_add(j * step));
@@ -381,34 +390,28 @@ fn straight<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool, cons
             // Beyond the last line these are places that nobody reads: harmless, and no branch.
             prefetch::<T, BOTH>(four.as_ptr().wrapping_add(AHEAD * step));
         }
-        // SAFETY: the callers with `FMA` and `EIGHT` have found the instructions.
-        *line = unsafe { T::line::<FMA, EIGHT>(four) };
+        put_line::<T, FMA, EIGHT>(four, line);
     }
 }
 
-/// [`slice_lines`] where lines may wrap at the end of the signal; `start` and `step` lie within it.
-fn wrapping_lines<T: Scalar>(data: &[T], start: usize, step: usize, out: &mut [Line]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma")]
-        fn wide<T: Scalar>(data: &[T], start: usize, step: usize, out: &mut [Line]) {
-            if out.len() < LONG {
-                wrapping_lines_body::<T, true, false>(data, start, step, out);
-            } else {
-                wrapping_lines_body::<T, true, true>(data, start, step, out);
-            }
-        }
-        if crate::cpu::has_fma() {
-            // SAFETY: both features were just found on this processor.
-            return unsafe { wide(data, start, step, out) };
-        }
-    }
-    wrapping_lines_body::<T, false, true>(data, start, step, out);
-}
-
-/// With `ASK`, lines are asked for ahead.
+/// Four samples as a line.
 #[inline(always)] // compiled once per instruction set
-fn wrapping_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
+fn put_line<T: Scalar, const FMA: bool, const EIGHT: bool>(four: &[T; 4], line: &mut Line) {
+    // SAFETY: the only callers with `FMA` and `EIGHT` have found the instructions, and with `EIGHT`
+    // four are a line of f64.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if EIGHT {
+            return Whole::of_complex(four.as_ptr().cast()).store(line);
+        }
+        *line = T::line::<FMA>(four);
+    }
+}
+
+/// Lines that may wrap at the end of the signal; `start` and `step` lie within it. With `ASK`, lines
+/// are asked for ahead.
+#[inline(always)] // compiled once per instruction set
+fn wrapping_lines<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool>(
     data: &[T],
     start: usize,
     step: usize,
@@ -430,16 +433,13 @@ fn wrapping_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
             next += step;
             next -= if next >= n { n } else { 0 };
         }
-        // SAFETY: the only caller with `FMA` has found the instructions.
-        *line = unsafe {
-            match data[first..].first_chunk() {
-                Some(four) => T::line::<FMA, false>(four),
-                None => {
-                    let at = |tau| data[(first + tau) % n];
-                    T::line::<FMA, false>(&[at(0), at(1), at(2), at(3)])
-                }
+        match data[first..].first_chunk() {
+            Some(four) => put_line::<T, FMA, EIGHT>(four, line),
+            None => {
+                let at = |tau| data[(first + tau) % n];
+                put_line::<T, FMA, EIGHT>(&[at(0), at(1), at(2), at(3)], line);
             }
-        };
+        }
         first += step;
         first -= if first >= n { n } else { 0 };
     }

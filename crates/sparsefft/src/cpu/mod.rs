@@ -11,6 +11,7 @@ pub(crate) mod columns;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod math;
+pub(crate) mod rows;
 pub(crate) mod team;
 pub(crate) mod threads;
 pub(crate) mod wide;
@@ -22,7 +23,7 @@ pub(crate) fn has_fma() -> bool {
     std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
 }
 
-/// Whether the processor has AVX2, FMA and the vectors of eight of AVX-512.
+/// Whether the processor has vectors of eight f64: AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)] // a load, as above
 pub(crate) fn has_eight() -> bool {
@@ -54,36 +55,3 @@ macro_rules! dispatch {
     };
 }
 pub(crate) use dispatch;
-
-/// As [`dispatch!`] for kernels over whole lines ([`wide::F8`]): runs `$body::<true, true>` where the
-/// processor has vectors of eight, `$body::<true, false>` with AVX2 and FMA alone, and
-/// `$body::<false, false>` elsewhere.
-macro_rules! dispatch_lines {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?
-        = $body:ident) => {
-        $(#[$meta])*
-        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-                fn eight($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, true>($($arg),*)
-                }
-                #[target_feature(enable = "avx2,fma")]
-                fn wide($($arg: $ty),*) $(-> $ret)? {
-                    $body::<true, false>($($arg),*)
-                }
-                if $crate::cpu::has_eight() {
-                    // SAFETY: all features were just found on this processor.
-                    return unsafe { eight($($arg),*) };
-                }
-                if $crate::cpu::has_fma() {
-                    // SAFETY: both features were just found on this processor.
-                    return unsafe { wide($($arg),*) };
-                }
-            }
-            $body::<false, false>($($arg),*)
-        }
-    };
-}
-pub(crate) use dispatch_lines;

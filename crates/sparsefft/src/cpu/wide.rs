@@ -2,19 +2,65 @@
 //! elsewhere. This is the one place that knows instructions; everything else is written once.
 //!
 //! The parameter says which: `F4<true>` may only be made in functions that [`dispatch!`] enters
-//! after it has found AVX2 and FMA on the processor. [`F8`] is a whole line of samples, one register
-//! with AVX-512 (`F8<true, true>`, entered by [`dispatch_lines!`]) and two [`F4`] elsewhere.
+//! after it has found AVX2 and FMA on the processor.
 //!
 //! [`dispatch!`]: super::dispatch
-//! [`dispatch_lines!`]: super::dispatch_lines
 
-use crate::samples::Line;
 use std::ops::{Add, Mul, Neg, Sub};
 
 /// Four f64 side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(32))]
 pub(crate) struct F4<const FMA: bool>(pub(crate) [f64; 4]);
+
+/// What polynomials need of a vector.
+pub(crate) trait Vector: Copy {
+    /// How many values.
+    const COUNT: usize;
+    /// The values of as many F4 as there are.
+    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self;
+    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]);
+    fn splat(x: f64) -> Self;
+    fn times(self, b: Self) -> Self;
+    /// self·b + c.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// self where |x| is below the limit, 0 elsewhere.
+    fn where_small(self, x: Self, limit: f64) -> Self;
+}
+
+impl<const F: bool> Vector for F4<F> {
+    const COUNT: usize = 4;
+
+    #[inline(always)] // register moves
+    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self {
+        F4(from[0].0)
+    }
+
+    #[inline(always)] // register moves
+    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]) {
+        to[0] = F4(self.0);
+    }
+
+    #[inline(always)] // register moves
+    fn splat(x: f64) -> Self {
+        F4::splat(x)
+    }
+
+    #[inline(always)] // one instruction
+    fn times(self, b: Self) -> Self {
+        self * b
+    }
+
+    #[inline(always)] // one instruction with FMA
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        F4::mul_add(self, b, c)
+    }
+
+    #[inline(always)] // three instructions
+    fn where_small(self, x: Self, limit: f64) -> Self {
+        self.where_or(x.abs().below(F4::splat(limit)), F4::ZERO)
+    }
+}
 
 /// Four truth values: all bits set or none.
 #[derive(Debug, Clone, Copy)]
@@ -254,185 +300,10 @@ impl<const FMA: bool> Neg for F4<FMA> {
     }
 }
 
-/// Eight f64: the real parts of a line, then its imaginary parts.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct F8<const FMA: bool, const EIGHT: bool> {
-    pub(crate) re: F4<FMA>,
-    pub(crate) im: F4<FMA>,
-}
-
-/// As `vector!`, for whole lines.
-macro_rules! line_vector {
-    ($wide:expr, $plain:expr) => {{
-        #[cfg(target_arch = "x86_64")]
-        if EIGHT {
-            #[allow(unused_imports)] // each operation uses some
-            use std::arch::x86_64::*;
-            // SAFETY: `EIGHT` holds only on processors with AVX-512 (see the module).
-            return unsafe { $wide };
-        }
-        $plain
-    }};
-}
-
-impl<const FMA: bool, const EIGHT: bool> F8<FMA, EIGHT> {
-    pub(crate) const ZERO: Self = F8 { re: F4::ZERO, im: F4::ZERO };
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)] // register moves
-    fn all(self) -> std::arch::x86_64::__m512d {
-        // SAFETY: both are 64 bytes without padding.
-        unsafe { std::mem::transmute(self) }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)] // register moves
-    fn from_all(v: std::arch::x86_64::__m512d) -> Self {
-        // SAFETY: both are 64 bytes without padding.
-        unsafe { std::mem::transmute(v) }
-    }
-
-    #[inline(always)] // one or two loads
-    pub(crate) fn load(line: &Line) -> Self {
-        line_vector!(
-            // SAFETY of the address: a line is eight f64 on a multiple of 64 bytes.
-            Self::from_all(_mm512_load_pd(std::ptr::from_ref(line).cast())),
-            F8 { re: F4(line.re), im: F4(line.im) }
-        )
-    }
-
-    /// A line from four complex numbers.
-    #[inline(always)] // two or six instructions
-    pub(crate) fn split(pairs: &[f64; 8]) -> Self {
-        line_vector!(
-            {
-                let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-                Self::from_all(_mm512_permutexvar_pd(order, _mm512_loadu_pd(pairs.as_ptr())))
-            },
-            {
-                let [a, b, c, d, e, f, g, h] = *pairs;
-                let (re, im) = F4([a, b, c, d]).split(F4([e, f, g, h]));
-                F8 { re, im }
-            }
-        )
-    }
-
-    #[inline(always)] // one or two stores
-    pub(crate) fn store(self, line: &mut Line) {
-        line_vector!(
-            // SAFETY of the address: as above.
-            _mm512_store_pd(std::ptr::from_mut(line).cast(), self.all()),
-            (line.re, line.im) = (self.re.0, self.im.0)
-        )
-    }
-
-    #[inline(always)] // one instruction
-    pub(crate) fn new(re: F4<FMA>, im: F4<FMA>) -> Self {
-        line_vector!(
-            Self::from_all(_mm512_insertf64x4::<1>(
-                _mm512_castpd256_pd512(x86::load(re.0)),
-                x86::load(im.0)
-            )),
-            F8 { re, im }
-        )
-    }
-
-    #[inline(always)] // one instruction
-    pub(crate) fn splat(x: f64) -> Self {
-        line_vector!(Self::from_all(_mm512_set1_pd(x)), F8 { re: F4::splat(x), im: F4::splat(x) })
-    }
-
-    /// The real parts and the imaginary parts.
-    #[inline(always)] // one instruction
-    pub(crate) fn parts(self) -> (F4<FMA>, F4<FMA>) {
-        line_vector!(
-            (
-                F4(x86::store(_mm512_castpd512_pd256(self.all()))),
-                F4(x86::store(_mm512_extractf64x4_pd::<1>(self.all())))
-            ),
-            (self.re, self.im)
-        )
-    }
-
-    #[inline(always)] // one or two instructions
-    pub(crate) fn times(self, b: Self) -> Self {
-        line_vector!(
-            Self::from_all(_mm512_mul_pd(self.all(), b.all())),
-            F8 { re: self.re * b.re, im: self.im * b.im }
-        )
-    }
-
-    /// self·b + c.
-    #[inline(always)] // one or two instructions
-    pub(crate) fn mul_add(self, b: Self, c: Self) -> Self {
-        line_vector!(
-            Self::from_all(_mm512_fmadd_pd(self.all(), b.all(), c.all())),
-            F8 { re: self.re.mul_add(b.re, c.re), im: self.im.mul_add(b.im, c.im) }
-        )
-    }
-
-    /// c - self·b.
-    #[inline(always)] // one or two instructions
-    pub(crate) fn negate_mul_add(self, b: Self, c: Self) -> Self {
-        line_vector!(
-            Self::from_all(_mm512_fnmadd_pd(self.all(), b.all(), c.all())),
-            F8 { re: self.re.negate_mul_add(b.re, c.re), im: self.im.negate_mul_add(b.im, c.im) }
-        )
-    }
-
-    /// Real and imaginary parts added.
-    #[inline(always)] // two instructions
-    pub(crate) fn folded(self) -> F4<FMA> {
-        let (re, im) = self.parts();
-        re + im
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{dispatch, dispatch_lines};
-
-    dispatch_lines! {
-        fn whole_lines(a: &Line, b: &Line) -> Vec<Line> = whole_lines_body
-    }
-
-    #[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-    fn whole_lines_body<const FMA: bool, const EIGHT: bool>(a: &Line, b: &Line) -> Vec<Line> {
-        let (x, y) = (F8::<FMA, EIGHT>::load(a), F8::load(b));
-        let (re, im) = x.parts();
-        let all = [
-            x.times(y),
-            x.mul_add(y, x),
-            x.negate_mul_add(y, x),
-            F8::new(im, re),
-            F8::new(x.folded(), y.folded()),
-            F8::splat(0.5).mul_add(x, F8::ZERO),
-            F8::split(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]),
-        ];
-        let mut out = Vec::new();
-        for v in all {
-            let mut line = Line::ZERO;
-            v.store(&mut line);
-            out.push(line);
-        }
-        out
-    }
-
-    #[test]
-    fn whole_lines_agree() {
-        let a = Line { re: [1.5, -2.5, 0.25, -0.75], im: [0.5, 3.0, -1.25, 2.0] };
-        let b = Line { re: [-3.0, 2.0, 0.25, 8.0], im: [4.0, -0.5, 1.0, -1.0] };
-        let plain = whole_lines_body::<false, false>(&a, &b);
-        // Small dyadic numbers, so that nothing is rounded.
-        assert_eq!(whole_lines(&a, &b), plain);
-        assert_eq!(plain[1].im, [2.5, 1.5, -2.5, 0.0]);
-        assert_eq!(plain[2].re, [6.0, 2.5, 0.1875, 5.25]);
-        assert_eq!(plain[3], Line { re: a.im, im: a.re });
-        assert_eq!(plain[4].re, [2.0, 0.5, -1.0, 1.25]);
-        assert_eq!(plain[6], Line { re: [1.0, 3.0, 5.0, 7.0], im: [2.0, 4.0, 6.0, 8.0] });
-    }
+    use crate::cpu::dispatch;
 
     dispatch! {
         fn everything(a: [f64; 4], b: [f64; 4]) -> Vec<[f64; 4]> = everything_body

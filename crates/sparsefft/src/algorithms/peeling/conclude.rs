@@ -203,7 +203,13 @@ impl Engine<'_, '_> {
         let stream = VERIFY_STREAM + u64::from(self.attempt) - 1;
         let mut hash = window_hash(self.run, buckets, beta, stream);
         hash.measure(self.run, 0)?;
-        hash.begin_peeling();
+        // Without a comb, noisy values are improved by these samples too.
+        let kept = self.noisy && self.comb.is_none();
+        if kept {
+            hash.begin_peeling();
+        } else {
+            hash.begin_last_peeling();
+        }
         self.peel_all(&mut hash);
         self.run.clock.lap(Stage::Peel);
         let mut limit = self.limit(&hash, hash.lanes());
@@ -224,7 +230,7 @@ impl Engine<'_, '_> {
         left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
         // Half way between two buckets, where the gain is least.
         let shows = (limit.sqrt() + self.sigmas * self.floor(&hash).sqrt()) / (2.0 * 0.4);
-        if left == 0 && self.noisy && self.comb.is_none() {
+        if left == 0 && kept {
             // Its samples have been paid for: let them improve the values.
             self.windows.push(hash);
             self.polish();

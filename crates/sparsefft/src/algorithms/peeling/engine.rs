@@ -331,6 +331,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.look(comb, active)?
         } else if let Some(mut hash) = self.windows.pop() {
             hash.begin_peeling();
+            hash.sum_energies();
             self.windows.push(hash);
             self.known.link(None);
             self.exchange();

@@ -272,8 +272,8 @@ impl Engine<'_, '_> {
             let lines = hash.offsets.len();
             let least = self.least;
             if self.climb(&mut hash, unit, &active)? && hash.offsets.len() > lines {
-                hash.begin_peeling();
-                self.peel_all(&mut hash);
+                let first = hash.go_on_peeling();
+                self.peel_from(&mut hash, first);
             }
             self.scratch.active = active;
             self.least = least.min(self.least);
@@ -340,7 +340,12 @@ impl Engine<'_, '_> {
 
     /// Peels every known coefficient from one hash.
     pub(super) fn peel_all(&mut self, hash: &mut Hash) {
-        peel_all(hash, self.unity, &self.known);
+        self.peel_from(hash, 0);
+    }
+
+    /// Peels every known coefficient from the lines of one hash from this one on.
+    fn peel_from(&mut self, hash: &mut Hash, line: usize) {
+        peel_all(hash, self.unity, &self.known, line);
         hash.sum_energies();
     }
 

@@ -10,9 +10,10 @@
 
 use super::window::Window;
 use crate::algorithms::Run;
+use crate::cpu::dispatch;
 use crate::cpu::math::{cis_turns, cis_turns4};
-use crate::cpu::wide::{F4, F8};
-use crate::cpu::{dispatch, dispatch_lines};
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::wide::F4;
 use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
@@ -460,32 +461,32 @@ pub(crate) fn turn(turns: f64) -> Complex<f64> {
     Complex::new(c, s)
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Multiplies the lines by the window and moves its centre to position 0.
     fn weigh(taps: &[f64], lines: &[Line], out: &mut [Line]) = weigh_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn weigh_body<const FMA: bool, const EIGHT: bool>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn weigh_body<const FMA: bool, R: Row>(taps: &[f64], lines: &[Line], out: &mut [Line]) {
     let half = out.len() / 2;
     let (front, back) = out.split_at_mut(half);
     for (to, (&g, line)) in back.iter_mut().zip(taps.iter().zip(lines)) {
-        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(to);
+        R::load(line).scaled(g).store(to);
     }
     for (to, (&g, line)) in front.iter_mut().zip(taps[half..].iter().zip(&lines[half..])) {
-        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(to);
+        R::load(line).scaled(g).store(to);
     }
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Multiplies lines by the window.
     fn scale(taps: &[f64], lines: &mut [Line]) = scale_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn scale_body<const FMA: bool, const EIGHT: bool>(taps: &[f64], lines: &mut [Line]) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn scale_body<const FMA: bool, R: Row>(taps: &[f64], lines: &mut [Line]) {
     for (line, &g) in lines.iter_mut().zip(taps) {
-        F8::<FMA, EIGHT>::splat(g).times(F8::load(line)).store(line);
+        R::load(line).scaled(g).store(line);
     }
 }
 
@@ -636,29 +637,24 @@ fn peel(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     }
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// [`peel`] for tones that do not drift.
     fn peel_lines(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) = peel_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn peel_body<const FMA: bool, const EIGHT: bool>(
-    comb: &mut Comb,
-    tone: &Tone,
-    from: usize,
-    sign: f64,
-) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn peel_body<const FMA: bool, R: Row>(comb: &mut Comb, tone: &Tone, from: usize, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
     let phasors = Phasors::<FMA>::new(comb, tone.nu).times(tone.amplitude * sign);
     let (bins, lines) = (comb.bins(), comb.offsets.len());
     let residual = comb.residual[..lines * bins].chunks_exact_mut(bins);
     for (j, part) in residual.enumerate().skip(from) {
         let (re, im) = phasors.line(j);
-        let value = F8::<FMA, EIGHT>::new(re, im);
+        let value = R::of(re, im);
         for (bin, at, count) in parts(foot.first, foot.count, bins) {
             let gains = &foot.gain[at..at + count];
             for (to, &gain) in part[bin..bin + count].iter_mut().zip(gains) {
-                F8::splat(gain).mul_add(value, F8::load(to)).store(to);
+                R::load(to).plus(gain, value).store(to);
             }
         }
     }
@@ -671,23 +667,23 @@ fn parts(first: usize, count: usize, bins: usize) -> [(usize, usize, usize); 2] 
     [(first, 0, head), (0, head, count - head)]
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Adds sign times a tone to all lines and renews the energies of its bins.
     fn add_tone(comb: &mut Comb, tone: &Tone, sign: f64) = add_tone_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn add_tone_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, tone: &Tone, sign: f64) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn add_tone_body<const FMA: bool, R: Row>(comb: &mut Comb, tone: &Tone, sign: f64) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), comb.window.half);
     let phasors = Phasors::<FMA>::new(comb, tone.nu).times(tone.amplitude * sign);
     for at in (0..foot.count).step_by(4) {
         let bin = wrapped(foot.first + at, comb.bins());
         if bin + 4 <= comb.bins() {
-            add_to::<FMA, EIGHT, 4>(comb, &phasors, bin, &foot.gain[at..]);
+            add_to::<FMA, R, 4>(comb, &phasors, bin, &foot.gain[at..]);
         } else {
             for k in 0..4 {
                 let bin = wrapped(bin + k, comb.bins());
-                add_to::<FMA, EIGHT, 1>(comb, &phasors, bin, &foot.gain[at + k..]);
+                add_to::<FMA, R, 1>(comb, &phasors, bin, &foot.gain[at + k..]);
             }
         }
     }
@@ -695,56 +691,53 @@ fn add_tone_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, tone: &Ton
 
 /// Adds phasors times these gains to the bins from `bin` on, and renews their energies.
 #[inline(always)] // must inherit the instruction set of its caller
-fn add_to<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+fn add_to<const FMA: bool, R: Row, const BINS: usize>(
     comb: &mut Comb,
     phasors: &Phasors<FMA>,
     bin: usize,
     gains: &[f64],
 ) {
     let (bins, lines) = (comb.bins(), comb.offsets.len());
-    let mut gain = [F8::<FMA, EIGHT>::ZERO; BINS];
-    for (to, &from) in gain.iter_mut().zip(gains) {
-        *to = F8::splat(from);
-    }
-    let mut energy = [F8::<FMA, EIGHT>::ZERO; BINS];
+    let mut gain = [0.0; BINS];
+    gain.copy_from_slice(&gains[..BINS]);
+    let mut energy = [R::zero(); BINS];
     for (j, part) in comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate() {
         let (re, im) = phasors.line(j);
-        let value = F8::new(re, im);
+        let value = R::of(re, im);
         for (k, to) in part[bin..bin + BINS].iter_mut().enumerate() {
-            let v = gain[k].mul_add(value, F8::load(to));
+            let v = R::load(to).plus(gain[k], value);
             energy[k] = v.mul_add(v, energy[k]);
             v.store(to);
         }
     }
-    renew(&mut comb.energy[bin..bin + BINS], &energy);
+    renew::<FMA, R, BINS>(&mut comb.energy[bin..bin + BINS], &energy);
 }
 
 /// Writes the sums of these.
 #[inline(always)] // must inherit the instruction set of its caller
-fn renew<const FMA: bool, const EIGHT: bool, const BINS: usize>(
-    out: &mut [f64],
-    energy: &[F8<FMA, EIGHT>; BINS],
-) {
+fn renew<const FMA: bool, R: Row, const BINS: usize>(out: &mut [f64], energy: &[R; BINS]) {
     if BINS == 4 {
         let mut folded = [F4::<FMA>::ZERO; 4];
         for (to, from) in folded.iter_mut().zip(energy) {
-            *to = from.folded();
+            let (re, im) = from.parts();
+            *to = re + im;
         }
         out.copy_from_slice(&F4::sums(folded).0);
     } else {
         for (to, from) in out.iter_mut().zip(energy) {
-            *to = from.folded().sum();
+            let (re, im) = from.parts::<FMA>();
+            *to = (re + im).sum();
         }
     }
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Puts a tone back and subtracts another one with the same bins.
     fn swap_tones(comb: &mut Comb, old: &Tone, new: &Tone) = swap_tones_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn swap_tones_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, old: &Tone, new: &Tone) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn swap_tones_body<const FMA: bool, R: Row>(comb: &mut Comb, old: &Tone, new: &Tone) {
     let foot = comb.window.foot::<FMA>(comb.geometry.position(old.nu), comb.window.half);
     let next = comb.window.foot::<FMA>(comb.geometry.position(new.nu), comb.window.half);
     let both = [
@@ -755,12 +748,12 @@ fn swap_tones_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, old: &To
         let bin = wrapped(foot.first + at, comb.bins());
         if bin + 4 <= comb.bins() {
             let gains = [&foot.gain[at..], &next.gain[at..]];
-            swap_in::<FMA, EIGHT, 4>(comb, &both, bin, gains);
+            swap_in::<FMA, R, 4>(comb, &both, bin, gains);
         } else {
             for k in 0..4 {
                 let bin = wrapped(bin + k, comb.bins());
                 let gains = [&foot.gain[at + k..], &next.gain[at + k..]];
-                swap_in::<FMA, EIGHT, 1>(comb, &both, bin, gains);
+                swap_in::<FMA, R, 1>(comb, &both, bin, gains);
             }
         }
     }
@@ -768,40 +761,38 @@ fn swap_tones_body<const FMA: bool, const EIGHT: bool>(comb: &mut Comb, old: &To
 
 /// Adds the first phasors times their gains to the bins from `bin` on and subtracts the second.
 #[inline(always)] // must inherit the instruction set of its caller
-fn swap_in<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+fn swap_in<const FMA: bool, R: Row, const BINS: usize>(
     comb: &mut Comb,
     phasors: &[Phasors<FMA>; 2],
     bin: usize,
     gains: [&[f64]; 2],
 ) {
     let (bins, lines) = (comb.bins(), comb.offsets.len());
-    let [mut gain, mut loss] = [[F8::<FMA, EIGHT>::ZERO; BINS]; 2];
-    for k in 0..BINS {
-        (gain[k], loss[k]) = (F8::splat(gains[0][k]), F8::splat(gains[1][k]));
-    }
-    let mut energy = [F8::<FMA, EIGHT>::ZERO; BINS];
+    let [mut gain, mut loss] = [[0.0; BINS]; 2];
+    gain.copy_from_slice(&gains[0][..BINS]);
+    loss.copy_from_slice(&gains[1][..BINS]);
+    let mut energy = [R::zero(); BINS];
     for (j, part) in comb.residual[..lines * bins].chunks_exact_mut(bins).enumerate() {
         let (re, im) = phasors[0].line(j);
-        let old = F8::new(re, im);
+        let old = R::of(re, im);
         let (re, im) = phasors[1].line(j);
-        let new = F8::new(re, im);
+        let new = R::of(re, im);
         for (k, to) in part[bin..bin + BINS].iter_mut().enumerate() {
-            let v = gain[k].mul_add(old, F8::load(to));
-            let v = loss[k].negate_mul_add(new, v);
+            let v = R::load(to).plus(gain[k], old).minus(loss[k], new);
             energy[k] = v.mul_add(v, energy[k]);
             v.store(to);
         }
     }
-    renew(&mut comb.energy[bin..bin + BINS], &energy);
+    renew::<FMA, R, BINS>(&mut comb.energy[bin..bin + BINS], &energy);
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// out\[i\] = mean over the lanes of conj(phasor)·residual in bin first + i.
     fn project_bins(comb: &Comb, nu: f64, first: usize, out: &mut [Complex<f64>]) = project_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn project_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn project_body<const FMA: bool, R: Row>(
     comb: &Comb,
     nu: f64,
     first: usize,
@@ -810,7 +801,7 @@ fn project_body<const FMA: bool, const EIGHT: bool>(
     let phasors = Phasors::<FMA>::new(comb, nu);
     let mut first = first;
     for out in out.chunks_mut(4) {
-        let (re, im) = project_four::<FMA, EIGHT>(comb, &phasors, first);
+        let (re, im) = project_four::<FMA, R>(comb, &phasors, first);
         for (k, out) in out.iter_mut().enumerate() {
             *out = Complex::new(re.0[k], im.0[k]);
         }
@@ -821,7 +812,7 @@ fn project_body<const FMA: bool, const EIGHT: bool>(
 /// The same with phasors that are known already, for the first `count` bins, a multiple of 4, and
 /// in two parts.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn project_with<const FMA: bool, const EIGHT: bool, const MOST: usize>(
+pub(crate) fn project_with<const FMA: bool, R: Row, const MOST: usize>(
     comb: &Comb,
     phasors: &Phasors<FMA>,
     first: usize,
@@ -830,7 +821,7 @@ pub(crate) fn project_with<const FMA: bool, const EIGHT: bool, const MOST: usize
 ) {
     let mut first = first;
     for at in (0..count).step_by(4) {
-        let (re, im) = project_four::<FMA, EIGHT>(comb, phasors, first);
+        let (re, im) = project_four::<FMA, R>(comb, phasors, first);
         out.0[at..at + 4].copy_from_slice(&re.0);
         out.1[at..at + 4].copy_from_slice(&im.0);
         first = wrapped(first + 4, comb.bins());
@@ -845,7 +836,7 @@ fn wrapped(b: usize, bins: usize) -> usize {
 
 /// Four bins.
 #[inline(always)] // must inherit the instruction set of its caller
-fn project_four<const FMA: bool, const EIGHT: bool>(
+fn project_four<const FMA: bool, R: Row>(
     comb: &Comb,
     phasors: &Phasors<FMA>,
     first: usize,
@@ -853,11 +844,11 @@ fn project_four<const FMA: bool, const EIGHT: bool>(
     let bins = comb.bins();
     let [mut re, mut im] = [[F4::<FMA>::ZERO; 4]; 2];
     if first + 4 <= bins {
-        (re, im) = project_bins_of::<FMA, EIGHT, 4>(comb, phasors, first);
+        (re, im) = project_bins_of::<FMA, R, 4>(comb, phasors, first);
     } else {
         for k in 0..4 {
             let (one, other) =
-                project_bins_of::<FMA, EIGHT, 1>(comb, phasors, wrapped(first + k, bins));
+                project_bins_of::<FMA, R, 1>(comb, phasors, wrapped(first + k, bins));
             (re[k], im[k]) = (one[0], other[0]);
         }
     }
@@ -867,7 +858,7 @@ fn project_four<const FMA: bool, const EIGHT: bool>(
 
 /// conj(phasor)·residual of neighbouring bins, not yet summed within the lines.
 #[inline(always)] // must inherit the instruction set of its caller
-fn project_bins_of<const FMA: bool, const EIGHT: bool, const BINS: usize>(
+fn project_bins_of<const FMA: bool, R: Row, const BINS: usize>(
     comb: &Comb,
     phasors: &Phasors<FMA>,
     first: usize,
@@ -875,14 +866,14 @@ fn project_bins_of<const FMA: bool, const EIGHT: bool, const BINS: usize>(
     let bins = comb.bins();
     let [mut re, mut im] = [[F4::<FMA>::ZERO; BINS]; 2];
     let lines = comb.residual.chunks_exact(bins).take(comb.offsets.len()).enumerate();
-    if EIGHT {
+    if R::ONE {
         // Both parts times the cosine, and both times the sine.
-        let [mut even, mut odd] = [[F8::<FMA, EIGHT>::ZERO; BINS]; 2];
+        let [mut even, mut odd] = [[R::zero(); BINS]; 2];
         for (j, part) in lines {
             let (c, s) = phasors.line(j);
-            let (c, s) = (F8::new(c, c), F8::new(s, s));
+            let (c, s) = (R::of(c, c), R::of(s, s));
             for (k, u) in part[first..first + BINS].iter().enumerate() {
-                let u = F8::load(u);
+                let u = R::load(u);
                 (even[k], odd[k]) = (c.mul_add(u, even[k]), s.mul_add(u, odd[k]));
             }
         }
@@ -906,6 +897,7 @@ fn project_bins_of<const FMA: bool, const EIGHT: bool, const BINS: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::rows::Halves;
 
     /// A comb of noise, not read from anywhere.
     fn comb(bins: usize) -> Comb {
@@ -957,7 +949,7 @@ mod tests {
                 let (old, new) = (tone(0.0), tone(0.05));
                 let (mut wide, mut plain, mut naive) = (comb(bins), comb(bins), comb(bins));
                 add_tone(&mut wide, &old, -1.0);
-                add_tone_body::<false, false>(&mut plain, &old, -1.0);
+                add_tone_body::<false, Halves<false>>(&mut plain, &old, -1.0);
                 assert!(difference(&wide, &plain) < 1e-12, "{bins} {place}");
                 // By the definition.
                 for b in 0..bins {
@@ -975,15 +967,15 @@ mod tests {
                 naive.sum_energies();
                 assert!(difference(&wide, &naive) < 1e-10, "{bins} {place}");
                 swap_tones(&mut wide, &old, &new);
-                swap_tones_body::<false, false>(&mut plain, &old, &new);
+                swap_tones_body::<false, Halves<false>>(&mut plain, &old, &new);
                 assert!(difference(&wide, &plain) < 1e-12, "{bins} {place}");
                 let (mut y, mut z) = ([Complex::ZERO; 12], [Complex::ZERO; 12]);
                 let first = (place as usize + bins - 5) % bins;
                 project_bins(&wide, new.nu, first, &mut y);
-                project_body::<false, false>(&plain, new.nu, first, &mut z);
+                project_body::<false, Halves<false>>(&plain, new.nu, first, &mut z);
                 assert!(y.iter().zip(&z).all(|(a, b)| (a - b).norm() < 1e-12), "{bins} {place}");
                 peel_lines(&mut wide, &new, 0, 1.0);
-                peel_body::<false, false>(&mut plain, &new, 0, 1.0);
+                peel_body::<false, Halves<false>>(&mut plain, &new, 0, 1.0);
                 // Nothing of the tones is left.
                 wide.sum_energies();
                 plain.sum_energies();

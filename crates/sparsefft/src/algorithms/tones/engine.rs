@@ -459,6 +459,21 @@ fn range_body<const FMA: bool>(sample: &[f64]) -> (f64, f64) {
     (smallest, largest)
 }
 
+/// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
+/// tightest.
+fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
+    if floor.leak2 == 0.0 || s2 >= TIGHT * floor.leak2 {
+        return None;
+    }
+    let strongest = floor.leak2 / window.leak.powi(2);
+    let fits = |b: &f64| s2 >= TIGHT * leak(*b).powi(2) * strongest;
+    let wanted = match s2 < 4.0 * floor.leak2 {
+        true => TIGHTEST,
+        false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
+    };
+    (wanted > window.beta).then_some(wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -486,19 +501,4 @@ mod tests {
         }
         assert_eq!(ranked(&[0.0; 8], 3, 0.0), 0.0);
     }
-}
-
-/// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
-/// tightest.
-fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
-    if floor.leak2 == 0.0 || s2 >= TIGHT * floor.leak2 {
-        return None;
-    }
-    let strongest = floor.leak2 / window.leak.powi(2);
-    let fits = |b: &f64| s2 >= TIGHT * leak(*b).powi(2) * strongest;
-    let wanted = match s2 < 4.0 * floor.leak2 {
-        true => TIGHTEST,
-        false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
-    };
-    (wanted > window.beta).then_some(wanted)
 }

@@ -19,7 +19,7 @@ use super::linear;
 use super::refine::{Floor, HALF_WHITE, dot, moved_wide};
 use super::window::MAX_FIT;
 use crate::Complex;
-use crate::cpu::dispatch_lines;
+use crate::cpu::rows::{Row, dispatch_rows};
 
 /// Most tones of one joint fit.
 pub(crate) const MAX_GROUP: usize = 8;
@@ -100,7 +100,7 @@ struct Shared<const MOST: usize> {
 impl<const MOST: usize> Shared<MOST> {
     /// Projects the bins of peeled tones.
     #[inline(always)] // must inherit the instruction set of its caller
-    fn new<const FMA: bool, const EIGHT: bool>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
+    fn new<const FMA: bool, R: Row>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
         let (bins, count) = (comb.bins() as f64, 2 * half);
         let mut out = Shared {
             half,
@@ -128,7 +128,7 @@ impl<const MOST: usize> Shared<MOST> {
             phasors[i] = Phasors::new(comb, tone.nu);
             let first = (whole as usize + 1 + comb.bins() - half) % comb.bins();
             let to = (&mut out.re[i], &mut out.im[i]);
-            project_with::<FMA, EIGHT, MAX_FIT>(comb, &phasors[i], first, count, to);
+            project_with::<FMA, R, MAX_FIT>(comb, &phasors[i], first, count, to);
             for j in 0..i {
                 let c = phasors[i].along(&phasors[j], comb.offsets.len()) / comb.lanes() as f64;
                 (out.lanes[i][j], out.lanes[j][i]) = (c, c.conj());
@@ -221,7 +221,7 @@ impl<const MOST: usize> Shared<MOST> {
     }
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Equations of peeled tones that share bins. `false` where they cannot be made.
     pub(crate) fn normal_equations(
         comb: &Comb,
@@ -232,32 +232,32 @@ dispatch_lines! {
     ) -> bool = normal_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn normal_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn normal_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
     out: &mut Normal<MOST_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<MAX_GROUP>::new::<FMA, EIGHT>(comb, tones, half);
+    let shared = Shared::<MAX_GROUP>::new::<FMA, R>(comb, tones, half);
     shared.equations::<FMA, _>(comb, tones.len(), white, false, out)
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// The same for two tones, the most frequent group.
     fn equations_of_two(comb: &Comb, tones: &[Tone], floor: &Floor, out: &mut Normal<TWO_ENTRIES>)
         -> bool = equations_of_two_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn equations_of_two_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn equations_of_two_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &[Tone],
     floor: &Floor,
     out: &mut Normal<TWO_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<2>::new::<FMA, EIGHT>(comb, tones, half_of(floor));
+    let shared = Shared::<2>::new::<FMA, R>(comb, tones, half_of(floor));
     shared.equations::<FMA, _>(comb, tones.len(), floor.white, false, out)
 }
 
@@ -301,38 +301,38 @@ fn variances<const ENTRIES: usize>(
 /// Steps of one joint fit while the phasors stay fixed.
 const STEPS: usize = 8;
 
-dispatch_lines! {
+dispatch_rows! {
     /// Two tones, the most frequent group.
     fn step_two(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = two_body
 }
 
-dispatch_lines! {
+dispatch_rows! {
     fn step_many(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = many_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn two_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn two_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &mut [Tone],
     floor: &Floor,
 ) -> Option<f64> {
-    step_body::<FMA, EIGHT, 2, TWO_ENTRIES>(comb, tones, floor)
+    step_body::<FMA, R, 2, TWO_ENTRIES>(comb, tones, floor)
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn many_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn many_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &mut [Tone],
     floor: &Floor,
 ) -> Option<f64> {
-    step_body::<FMA, EIGHT, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
+    step_body::<FMA, R, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
 }
 
 /// Gauss-Newton steps of peeled tones that share bins, with the phasors that they have now.
 /// Returns the largest way in bins, or `None` where the equations are singular; the tones are then
 /// anything.
 #[inline(always)] // must inherit the instruction set of its caller
-fn step_body<const FMA: bool, const EIGHT: bool, const MOST: usize, const ENTRIES: usize>(
+fn step_body<const FMA: bool, R: Row, const MOST: usize, const ENTRIES: usize>(
     comb: &Comb,
     tones: &mut [Tone],
     floor: &Floor,
@@ -340,7 +340,7 @@ fn step_body<const FMA: bool, const EIGHT: bool, const MOST: usize, const ENTRIE
     // Known to the compiler for pairs.
     let size = if MOST == 2 { 2 } else { tones.len() };
     let tones = &mut tones[..size];
-    let mut shared = Shared::<MOST>::new::<FMA, EIGHT>(comb, tones, half_of(floor));
+    let mut shared = Shared::<MOST>::new::<FMA, R>(comb, tones, half_of(floor));
     let start = shared.places;
     shared.restore::<FMA>(comb, size);
     // The next step would be the square of the last.

@@ -13,8 +13,8 @@
 use super::comb::{Comb, Phasors, Tone, nearest, project_with};
 use super::window::{MAX_FIT, MAX_FOOT};
 use crate::Complex;
-use crate::cpu::dispatch_lines;
 use crate::cpu::math::cis_turns4;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 
 /// Bins on each side of a fit in noise.
@@ -82,39 +82,35 @@ impl Manner {
     }
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Fits one tone to its bins.
     pub(crate) fn fit_one(comb: &Comb, tone: &Tone, manner: Manner) -> Fit = fit_one_body
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// Fits four tones, each by itself: their steps do not wait for each other.
     pub(crate) fn fit_four(comb: &Comb, tones: &[Tone; 4], manner: Manner) -> [Fit; 4]
         = fit_four_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn fit_one_body<const FMA: bool, const EIGHT: bool>(
-    comb: &Comb,
-    tone: &Tone,
-    manner: Manner,
-) -> Fit {
-    fit_body::<FMA, EIGHT, 1>(comb, &[*tone], manner)[0]
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fit_one_body<const FMA: bool, R: Row>(comb: &Comb, tone: &Tone, manner: Manner) -> Fit {
+    fit_body::<FMA, R, 1>(comb, &[*tone], manner)[0]
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn fit_four_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fit_four_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &[Tone; 4],
     manner: Manner,
 ) -> [Fit; 4] {
-    fit_body::<FMA, EIGHT, 4>(comb, tones, manner)
+    fit_body::<FMA, R, 4>(comb, tones, manner)
 }
 
 /// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
 /// position.
 #[inline(always)] // must inherit the instruction set of its caller
-fn gather<const FMA: bool, const EIGHT: bool>(
+fn gather<const FMA: bool, R: Row>(
     comb: &Comb,
     tone: &Tone,
     peeled: bool,
@@ -124,7 +120,7 @@ fn gather<const FMA: bool, const EIGHT: bool>(
     let foot = comb.window.foot::<FMA>(position, half);
     let phasors = Phasors::<FMA>::new(comb, tone.nu);
     let (mut re, mut im) = ([0.0; MAX_FIT], [0.0; MAX_FIT]);
-    project_with::<FMA, EIGHT, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
+    project_with::<FMA, R, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
     if peeled {
         for i in 0..MAX_FIT {
             re[i] += tone.amplitude.re * foot.gain[i];
@@ -149,7 +145,7 @@ pub(crate) fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn fit_body<const FMA: bool, const EIGHT: bool, const TONES: usize>(
+fn fit_body<const FMA: bool, R: Row, const TONES: usize>(
     comb: &Comb,
     tones: &[Tone; TONES],
     manner: Manner,
@@ -162,7 +158,7 @@ fn fit_body<const FMA: bool, const EIGHT: bool, const TONES: usize>(
     let mut start = [0.0; TONES];
     let mut a = [Complex::ZERO; TONES];
     for i in 0..TONES {
-        (re[i], im[i], start[i]) = gather::<FMA, EIGHT>(comb, &tones[i], peeled, half);
+        (re[i], im[i], start[i]) = gather::<FMA, R>(comb, &tones[i], peeled, half);
         a[i] = tones[i].amplitude;
     }
     // The next step would be the square of the last at most.
@@ -278,17 +274,17 @@ pub(crate) struct Bend {
     pub(crate) position: f64,
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// The bend of a peeled tone, and how well it is known.
     pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend = bend_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn bend_body<const FMA: bool, const EIGHT: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn bend_body<const FMA: bool, R: Row>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     let half = floor.half();
     let count = 2 * half;
     let window = &*comb.window;
-    let (re, im, f) = gather::<FMA, EIGHT>(comb, tone, false, half);
+    let (re, im, f) = gather::<FMA, R>(comb, tone, false, half);
     let a = tone.amplitude;
     let lanes = comb.lanes() as f64;
     let power = floor.s2.max(floor.leak2) / lanes;
@@ -339,15 +335,15 @@ pub(crate) struct Second {
     pub(crate) amplitude_variance: f64,
 }
 
-dispatch_lines! {
+dispatch_rows! {
     /// What a comb says about a tone that is peeled from it: what is left of its amplitude by the four
     /// bins in the middle and, in noise, one step from where it is.
     pub(crate) fn second(comb: &Comb, tone: &Tone, floor: &Floor) -> (Complex<f64>, Option<Second>)
         = second_body
 }
 
-#[inline(always)] // the body that `dispatch_lines!` compiles once per instruction set
-fn second_body<const FMA: bool, const EIGHT: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn second_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tone: &Tone,
     floor: &Floor,
@@ -355,7 +351,7 @@ fn second_body<const FMA: bool, const EIGHT: bool>(
     const COUNT: usize = 2 * HALF_WHITE;
     // The four in the middle.
     const AT: usize = HALF_WHITE - 2;
-    let (re, im, f) = gather::<FMA, EIGHT>(comb, tone, false, HALF_WHITE);
+    let (re, im, f) = gather::<FMA, R>(comb, tone, false, HALF_WHITE);
     let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), 2);
     let gain = dot::<FMA>(&foot.gain, &foot.gain, 4);
     let left = Complex::new(
