@@ -66,60 +66,30 @@ impl Engine<'_, '_> {
     pub(super) fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
         let all = Groups::for_fits(comb, &self.tones, floor);
         let reach = (floor.half() + comb.window.half) as f64;
-        let manner = Manner::fine(floor);
-        // Places in the order of tones that are fitted alone, and of those that have moved.
-        let (mut alone, mut moved) = (Vec::new(), Vec::new());
+        // Groups that must be fitted, and places in the order of tones that have moved.
+        let (mut due, mut moved) = (Vec::new(), Vec::new());
         for _ in 0..PASSES {
-            alone.clear();
+            due.clear();
             moved.clear();
-            for (from, group) in all.iter() {
-                if !group.iter().any(|&(_, i)| self.dirty[i])
-                    || group.iter().any(|&(_, i)| self.tones[i].drift != 0.0)
-                {
-                    continue;
-                }
-                if group.len() == 1 {
-                    alone.push(from);
-                    continue;
-                }
-                let mut members = [Tone::NONE; MAX_GROUP];
-                let members = &mut members[..group.len()];
-                for (member, &(_, i)) in members.iter_mut().zip(group) {
-                    *member = self.tones[i];
-                }
-                fit_group(comb, members, floor, 8);
-                for (at, (&(_, i), &new)) in (from..).zip(group.iter().zip(&*members)) {
-                    if change(comb, &self.tones[i], &new) > MOVED * floor.s2 / comb.lanes() as f64 {
-                        moved.push(at);
-                    }
-                    self.tones[i] = new;
-                }
-            }
-            // Four at a time, from the quarters of the circle, where they share no bins.
-            let quarter = alone.len() / 4;
+            due.extend(all.iter().filter(|(_, group)| {
+                group.iter().any(|&(_, i)| self.dirty[i])
+                    && group.iter().all(|&(_, i)| self.tones[i].drift == 0.0)
+            }));
+            // Each after its neighbour, which it then sees where it is; but one from each quarter of the
+            // circle at a time.
+            let quarter = due.len().div_ceil(4);
             for k in 0..quarter {
-                let four = [0, 1, 2, 3].map(|q| alone[q * quarter + k]);
-                let old = four.map(|at| self.tones[all.at(at).1]);
-                let apart = (0..4).all(|q| {
-                    let (here, next) = (all.at(four[q]).0, all.at(four[(q + 1) % 4]).0);
-                    comb.geometry.distance(here, next) > reach
-                });
-                if apart {
-                    let fits = fit_four(comb, &old, manner);
-                    for (at, fit) in four.into_iter().zip(fits) {
-                        self.renew(comb, floor, (at, all.at(at).1), &fit.tone, &mut moved);
+                let mut alone = [usize::MAX; 4];
+                let mut count = 0;
+                for &(from, group) in due[k..].iter().step_by(quarter) {
+                    if group.len() == 1 {
+                        alone[count] = from;
+                        count += 1;
+                    } else {
+                        self.refine_group(comb, floor, (from, group), &mut moved);
                     }
-                    continue;
                 }
-                for (at, old) in four.into_iter().zip(old) {
-                    let fit = fit_one(comb, &old, manner);
-                    self.renew(comb, floor, (at, all.at(at).1), &fit.tone, &mut moved);
-                }
-            }
-            for &at in &alone[4 * quarter..] {
-                let i = all.at(at).1;
-                let fit = fit_one(comb, &self.tones[i], manner);
-                self.renew(comb, floor, (at, i), &fit.tone, &mut moved);
+                self.refine_alone(comb, floor, &all, &alone[..count], &mut moved);
             }
             self.dirty.fill(false);
             if moved.is_empty() {
@@ -131,6 +101,62 @@ impl Engine<'_, '_> {
             }
         }
         self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Refines tones that share bins, given by where they begin in the order, positions and indices.
+    fn refine_group(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        (from, group): (usize, &[(f64, usize)]),
+        moved: &mut Vec<usize>,
+    ) {
+        let mut members = [Tone::NONE; MAX_GROUP];
+        let members = &mut members[..group.len()];
+        for (member, &(_, i)) in members.iter_mut().zip(group) {
+            *member = self.tones[i];
+        }
+        fit_group(comb, members, floor, 8);
+        for (at, (&(_, i), &new)) in (from..).zip(group.iter().zip(&*members)) {
+            if change(comb, &self.tones[i], &new) > MOVED * floor.s2 / comb.lanes() as f64 {
+                moved.push(at);
+            }
+            self.tones[i] = new;
+        }
+    }
+
+    /// Refines up to four tones that are fitted alone, given by their places in the order: side by
+    /// side where none is in the bins of another.
+    fn refine_alone(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        all: &Groups,
+        alone: &[usize],
+        moved: &mut Vec<usize>,
+    ) {
+        let manner = Manner::fine(floor);
+        let reach = (floor.half() + comb.window.half) as f64;
+        let apart = |(at, &here): (usize, &usize)| {
+            let next = alone[(at + 1) % alone.len()];
+            comb.geometry.distance(all.at(here).0, all.at(next).0) > reach
+        };
+        if alone.len() > 1 && alone.iter().enumerate().all(apart) {
+            let mut tones = [self.tones[all.at(alone[0]).1]; 4];
+            for (tone, &at) in tones.iter_mut().zip(alone) {
+                *tone = self.tones[all.at(at).1];
+            }
+            let fits = fit_four(comb, &tones, manner);
+            for (&at, fit) in alone.iter().zip(fits) {
+                self.renew(comb, floor, (at, all.at(at).1), &fit.tone, moved);
+            }
+            return;
+        }
+        for &at in alone {
+            let i = all.at(at).1;
+            let fit = fit_one(comb, &self.tones[i], manner);
+            self.renew(comb, floor, (at, i), &fit.tone, moved);
+        }
     }
 
     /// Replaces a tone, given by its place in the order and its number, by a better one, and notes
