@@ -141,12 +141,11 @@ impl Engine<'_, '_> {
             let next = alone[(at + 1) % alone.len()];
             comb.geometry.distance(all.at(here).0, all.at(next).0) > reach
         };
-        if alone.len() > 1 && alone.iter().enumerate().all(apart) {
-            let mut tones = [self.tones[all.at(alone[0]).1]; 4];
-            for (tone, &at) in tones.iter_mut().zip(alone) {
-                *tone = self.tones[all.at(at).1];
-            }
-            let fits = fit_four(comb, &tones, manner);
+        if let &[a, b, c, d] = alone
+            && alone.iter().enumerate().all(apart)
+        {
+            let old = [a, b, c, d].map(|at| self.tones[all.at(at).1]);
+            let fits = fit_four(comb, &old, manner);
             for (&at, fit) in alone.iter().zip(fits) {
                 self.renew(comb, floor, (at, all.at(at).1), &fit.tone, moved);
             }
