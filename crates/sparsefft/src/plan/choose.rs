@@ -120,7 +120,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         (First::Comb { bins: bins as usize }, rungs, cost, bins as f64 * lines)
     });
     let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
-    let buckets = (16 * k).max(quiet).next_power_of_two().max(64);
+    let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
     let beta = if snr.is_finite() { 16.0 } else { window::BETAS[4] };
     let taps = window::length(beta, usize::try_from(buckets).ok()?) as f64;
     let windowed = (taps < n as f64 / 2.0).then(|| {

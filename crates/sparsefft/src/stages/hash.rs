@@ -341,10 +341,11 @@ impl Hash {
         Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
-    /// All bins of a comb as measured.
+    /// All bins as measured.
     pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
         let Buffers { measured, offsets, .. } = &self.buffers;
-        Bins { unity, lines: measured, size: self.buckets, offsets }
+        let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
+        Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
 
     /// Energy of one measured bin.
