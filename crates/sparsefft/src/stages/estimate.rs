@@ -25,11 +25,25 @@ pub(crate) fn fit(
     data: &[Complex<f64>],
     values: &mut [Complex<f64>],
 ) -> Option<(f64, f64)> {
+    // Most bins hold few, and a large matrix would take longer to clear than theirs to solve.
+    if values.len() <= 4 {
+        fit_some::<4>(phasors, data, values)
+    } else {
+        fit_some::<MAX_FIT>(phasors, data, values)
+    }
+}
+
+/// [`fit`] of at most `MOST` rows.
+fn fit_some<const MOST: usize>(
+    phasors: &[Complex<f64>],
+    data: &[Complex<f64>],
+    values: &mut [Complex<f64>],
+) -> Option<(f64, f64)> {
     let (m, lanes) = (values.len(), data.len());
-    debug_assert!(m <= MAX_FIT && phasors.len() == m * lanes);
+    debug_assert!(m <= MOST && phasors.len() == m * lanes);
     let row = |i: usize| &phasors[i * lanes..(i + 1) * lanes];
     // Cholesky factor of the Gram matrix, lower triangle.
-    let mut factor = [[Complex::ZERO; MAX_FIT]; MAX_FIT];
+    let mut factor = [[Complex::ZERO; MOST]; MOST];
     let mut apart = 1.0f64;
     for i in 0..m {
         for j in 0..=i {
@@ -51,7 +65,7 @@ pub(crate) fn fit(
     values.fill(Complex::ZERO);
     let mut energy = 0.0;
     for _ in 0..3 {
-        let mut right = [Complex::ZERO; MAX_FIT];
+        let mut right = [Complex::ZERO; MOST];
         energy = 0.0;
         for (lane, &u) in data.iter().enumerate() {
             let model: Complex<f64> = (0..m).map(|i| values[i] * row(i)[lane]).sum();

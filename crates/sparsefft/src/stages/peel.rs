@@ -22,6 +22,12 @@ pub(crate) struct Coefficient {
     pub(crate) z: Complex<f64>,
 }
 
+impl Coefficient {
+    /// Nothing, at no frequency in particular.
+    pub(crate) const NONE: Coefficient =
+        Coefficient { f: 0, a: Complex::new(0.0, 0.0), z: Complex::new(1.0, 0.0) };
+}
+
 /// Subtracts coefficients from the residual of a hash, lines from `from` on; its energies are not
 /// touched.
 pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient], from: usize) {

@@ -163,6 +163,13 @@ impl Engine<'_, '_> {
         if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
             return Ok(());
         }
+        let sizes = self.known.sizes();
+        if sizes.weakest >= DOUBT * sizes.energy {
+            return Ok(());
+        }
+        if !self.known.linked() {
+            self.known.link(self.comb.as_ref().map(|comb| comb.buckets));
+        }
         for i in 0..self.suspects.len() {
             let b = self.suspects[i] as usize;
             while let Some(weakest) = self.weakest_member(b, DOUBT) {

@@ -443,19 +443,29 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
         comb_singles(comb.bins(self.unity), active, &mut singles);
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
-        shared.clear();
-        self.known.reserve(active.len());
-        for (chunk, s) in active.chunks(4).zip(&singles) {
-            for (i, &b) in chunk.iter().enumerate() {
-                let energy = &mut comb.energy[b as usize];
-                if s.residual[i] <= one + OWN_ROUNDING * *energy {
-                    *energy = s.residual[i];
-                    self.take(s.coefficient(i));
-                } else {
-                    shared.push(b);
+        shared.resize(active.len(), 0);
+        let (least, mut weak, mut left) = (self.least, 0, 0);
+        self.known.extend(active.len(), |room| {
+            let mut count = 0;
+            for (chunk, s) in active.chunks(4).zip(&singles) {
+                for (i, &b) in chunk.iter().enumerate() {
+                    let energy = &mut comb.energy[b as usize];
+                    let c = s.coefficient(i);
+                    // Written in any case, and overwritten where it is not taken: most are.
+                    (room[count], shared[left]) = (c, b);
+                    if s.residual[i] <= one + OWN_ROUNDING * *energy {
+                        *energy = s.residual[i];
+                        weak += usize::from(c.a.norm_sqr() < least);
+                        count += 1;
+                    } else {
+                        left += 1;
+                    }
                 }
             }
-        }
+            count
+        });
+        self.weak += weak;
+        shared.truncate(left);
         self.run.workspace.singles = singles;
         self.decode_shared(comb, &shared, two);
         self.run.workspace.lists[1] = shared;

@@ -203,6 +203,9 @@ impl Engine<'_, '_> {
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
     pub(super) fn resolve(&mut self) -> Result<(), Error> {
+        if self.open_bins() == 0 {
+            return Ok(());
+        }
         if !self.known.linked() {
             self.known.link(self.comb.as_ref().map(|c| c.buckets));
         }
