@@ -11,12 +11,23 @@ use crate::samples::Line;
 pub(crate) trait Row: Copy {
     /// The vector that evaluates polynomials side by side.
     type Wide: Vector;
+    /// Whether it is one register.
+    const ONE: bool;
+    fn zero() -> Self;
     fn load(line: &Line) -> Self;
     fn store(self, line: &mut Line);
     /// self + gain·b.
     fn plus(self, gain: f64, b: Self) -> Self;
     /// self - gain·b.
     fn minus(self, gain: f64, b: Self) -> Self;
+    /// self·b + c, value by value.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// gain·self.
+    fn scaled(self, gain: f64) -> Self;
+    /// From real and imaginary parts.
+    fn of<const FMA: bool>(re: F4<FMA>, im: F4<FMA>) -> Self;
+    /// Real and imaginary parts.
+    fn parts<const FMA: bool>(self) -> (F4<FMA>, F4<FMA>);
     /// |lane|² of each lane.
     fn squares(self) -> [f64; 4];
     /// The energies of eight lines.
@@ -32,6 +43,12 @@ pub(crate) struct Halves<const FMA: bool> {
 
 impl<const FMA: bool> Row for Halves<FMA> {
     type Wide = F4<FMA>;
+    const ONE: bool = false;
+
+    #[inline(always)] // two instructions
+    fn zero() -> Self {
+        Halves { re: F4::ZERO, im: F4::ZERO }
+    }
 
     #[inline(always)] // two instructions
     fn load(line: &Line) -> Self {
@@ -53,6 +70,27 @@ impl<const FMA: bool> Row for Halves<FMA> {
     fn minus(self, gain: f64, b: Self) -> Self {
         let gain = F4::splat(gain);
         Halves { re: b.re.negate_mul_add(gain, self.re), im: b.im.negate_mul_add(gain, self.im) }
+    }
+
+    #[inline(always)] // two instructions
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        Halves { re: self.re.mul_add(b.re, c.re), im: self.im.mul_add(b.im, c.im) }
+    }
+
+    #[inline(always)] // two instructions
+    fn scaled(self, gain: f64) -> Self {
+        let gain = F4::splat(gain);
+        Halves { re: self.re * gain, im: self.im * gain }
+    }
+
+    #[inline(always)] // register moves
+    fn of<const OTHER: bool>(re: F4<OTHER>, im: F4<OTHER>) -> Self {
+        Halves { re: F4(re.0), im: F4(im.0) }
+    }
+
+    #[inline(always)] // register moves
+    fn parts<const OTHER: bool>(self) -> (F4<OTHER>, F4<OTHER>) {
+        (F4(self.re.0), F4(self.im.0))
     }
 
     #[inline(always)] // two instructions
@@ -152,6 +190,13 @@ mod whole {
 
     impl Row for Whole {
         type Wide = F8;
+        const ONE: bool = true;
+
+        #[inline(always)] // one instruction
+        fn zero() -> Self {
+            // SAFETY: the instructions were found (see the trait).
+            Whole(unsafe { _mm512_setzero_pd() })
+        }
 
         #[inline(always)] // one instruction
         fn load(line: &Line) -> Self {
@@ -176,6 +221,40 @@ mod whole {
         fn minus(self, gain: f64, b: Self) -> Self {
             // SAFETY: see above.
             Whole(unsafe { _mm512_fnmadd_pd(_mm512_set1_pd(gain), b.0, self.0) })
+        }
+
+        #[inline(always)] // one instruction
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see above.
+            Whole(unsafe { _mm512_fmadd_pd(self.0, b.0, c.0) })
+        }
+
+        #[inline(always)] // one instruction
+        fn scaled(self, gain: f64) -> Self {
+            // SAFETY: see above.
+            Whole(unsafe { _mm512_mul_pd(_mm512_set1_pd(gain), self.0) })
+        }
+
+        #[inline(always)] // one instruction
+        fn of<const FMA: bool>(re: F4<FMA>, im: F4<FMA>) -> Self {
+            // SAFETY: see above; a vector is its four values.
+            unsafe {
+                let (re, im) = (_mm256_loadu_pd(re.0.as_ptr()), _mm256_loadu_pd(im.0.as_ptr()));
+                Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(re), im))
+            }
+        }
+
+        #[inline(always)] // one instruction
+        fn parts<const FMA: bool>(self) -> (F4<FMA>, F4<FMA>) {
+            // SAFETY: see above; a vector is its four values.
+            unsafe {
+                let (re, im) =
+                    (_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0));
+                (
+                    F4(std::mem::transmute::<__m256d, [f64; 4]>(re)),
+                    F4(std::mem::transmute::<__m256d, [f64; 4]>(im)),
+                )
+            }
         }
 
         #[inline(always)] // three instructions
@@ -265,9 +344,13 @@ mod tests {
     #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
     fn everything_body<const FMA: bool, R: Row>(lines: &[Line; 8]) -> Vec<f64> {
         let (a, b) = (R::load(&lines[0]), R::load(&lines[5]));
-        let mut out = [Line::ZERO; 2];
+        let mut out = [Line::ZERO; 5];
         a.plus(0.5, b).store(&mut out[0]);
         a.minus(4.0, b).store(&mut out[1]);
+        a.mul_add(b, R::zero()).store(&mut out[2]);
+        a.scaled(0.5).store(&mut out[3]);
+        let (re, im) = a.parts::<FMA>();
+        R::of(im, re + im).store(&mut out[4]);
         let mut all: Vec<f64> = out.iter().flat_map(|l| l.re.into_iter().chain(l.im)).collect();
         all.extend(a.squares());
         all.extend(R::energies(lines));
@@ -289,6 +372,10 @@ mod tests {
         assert_eq!(plain[0], lines[0].re[0] + 0.5 * lines[5].re[0]);
         assert_eq!(plain[15], lines[0].im[3] - 4.0 * lines[5].im[3]);
         let energy = |l: &Line| l.re.iter().chain(&l.im).map(|v| v * v).sum::<f64>();
-        assert_eq!(plain[20..], lines.map(|l| energy(&l)));
+        assert_eq!(plain[17], lines[0].re[1] * lines[5].re[1]);
+        assert_eq!(plain[31], 0.5 * lines[0].im[3]);
+        assert_eq!(plain[32], lines[0].im[0]);
+        assert_eq!(plain[39], lines[0].re[3] + lines[0].im[3]);
+        assert_eq!(plain[44..], lines.map(|l| energy(&l)));
     }
 }

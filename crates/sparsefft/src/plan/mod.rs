@@ -22,6 +22,7 @@ use crate::sketch::Sketch;
 use crate::spectrum::{Peak, Place, Report, Spectrum};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::certify::upper_quantile;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::{Doubles, Singles};
@@ -161,9 +162,25 @@ pub struct Workspace {
     pub(crate) lists: [Vec<u32>; 2],
     /// For sorting.
     peaks: Vec<Peak>,
+    /// Probabilities, and the standard deviations that noise exceeds with them.
+    deviations: Vec<(f64, f64)>,
 }
 
 impl Workspace {
+    /// Standard deviations that noise exceeds with this probability; it takes a microsecond to find
+    /// out.
+    pub(crate) fn deviations(&mut self, probability: f64) -> f64 {
+        if let Some((_, z)) = self.deviations.iter().find(|(p, _)| *p == probability) {
+            return *z;
+        }
+        let z = upper_quantile(probability);
+        if self.deviations.len() >= 64 {
+            self.deviations.clear();
+        }
+        self.deviations.push((probability, z));
+        z
+    }
+
     /// A buffer of this length with any content.
     pub(crate) fn take(&mut self, len: usize) -> Vec<Line> {
         // The smallest that fits, so that large ones are there when they are needed.
