@@ -80,4 +80,25 @@ mod tests {
         assert_eq!(distance(0.5, 63.5, 64), 1.0);
         assert_eq!(distance(63.0, 1.0, 64), -2.0);
     }
+
+    /// Any impulse train of at most P samples' period is met by P/4 steps of four samples.
+    #[test]
+    fn verifying_steps_meet_every_residue() {
+        for (n, seed) in [(1u64 << 10, 1), (1 << 22, 2), (1 << 40, 3)] {
+            let p = Permutation::verifying(n, seed, 500);
+            assert_eq!(p.sigma % 8, 4, "four times an odd number");
+            for period in [4, 64, 256] {
+                let mut met = vec![false; period as usize];
+                for j in 0..period / 4 {
+                    let first = mul_mod(p.sigma, j, n);
+                    (0..4).for_each(|tau| met[((first + tau) % period) as usize] = true);
+                }
+                assert!(met.iter().all(|m| *m), "n {n} period {period}");
+            }
+        }
+        assert_eq!(
+            Permutation::verifying(1_000_003, 1, 500),
+            Permutation::random(1_000_003, 1, 500)
+        );
+    }
 }
