@@ -307,7 +307,7 @@ pub(crate) fn lines_from(
 /// Lines from which on asking ahead pays; fewer are all on their way before the first is there.
 const LONG: usize = 1024;
 /// The same for lines that do not wrap, which take fewer instructions each.
-const LONG_STRAIGHT: usize = 256;
+const LONG_STRAIGHT: usize = 512;
 
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
