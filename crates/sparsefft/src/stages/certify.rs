@@ -4,6 +4,9 @@
 //! Gamma(M) variable. [`threshold`] and [`quantile`] use the Wilson-Hilferty approximation
 //! M(1 - 1/9M + z/3√M)³, whose tails are good enough at M = 4 where a normal one is not.
 
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
+
 /// Energy, in units of s², that noise over `lanes` lanes exceeds with the probability of z
 /// standard deviations.
 #[inline]
@@ -69,20 +72,130 @@ pub(crate) fn floor(energies: &[f64], lanes: usize, p: f64, scratch: &mut Vec<f6
     if energies.is_empty() {
         return 0.0;
     }
-    scratch.clear();
     // A few thousand bins give the quantile to a per cent; more would only cost time.
     const ENOUGH: usize = 4096;
     let step = energies.len().div_ceil(ENOUGH);
-    scratch.extend(energies.iter().step_by(step));
-    let rank = ((scratch.len() as f64 * p) as usize).min(scratch.len() - 1);
-    let value = *scratch.select_nth_unstable_by(rank, f64::total_cmp).1;
-    value / quantile(lanes, p)
+    let some = if step == 1 {
+        energies
+    } else {
+        scratch.clear();
+        scratch.extend(energies.chunks(step).map(|chunk| chunk[0]));
+        &scratch[..]
+    };
+    let rank = ((some.len() as f64 * p) as usize).min(some.len() - 1);
+    ranked(some, rank, 0.0, 1024) / quantile(lanes, p)
+}
+
+/// The number of this rank (0 is the smallest) among numbers of which none is negative, to one part
+/// in `parts`, a power of two, if it is at least `least`; else `least`.
+pub(crate) fn ranked(sample: &[f64], rank: usize, least: f64, parts: u32) -> f64 {
+    // Numbers that are not negative are ordered as their bits are. Counting what is above three
+    // borders at a time costs less than moving numbers about.
+    const OCTAVE: u64 = 1 << 52;
+    let (smallest, largest) = range(sample);
+    let mut low = least.max(smallest).min(largest).to_bits();
+    let mut high = largest.to_bits();
+    // What is sought lies nearer to the smallest than to the largest: one, two or four octaves away.
+    let mut away = [OCTAVE, 2 * OCTAVE, 4 * OCTAVE];
+    let enough = OCTAVE / u64::from(parts);
+    while high - low > enough {
+        let borders = away.map(|a| low.saturating_add(a).min(high));
+        let above = above_three(sample, borders.map(f64::from_bits));
+        let passed = above.iter().filter(|&&above| sample.len() - above <= rank).count();
+        let ends = [low, borders[0], borders[1], borders[2], high];
+        (low, high) = (ends[passed], ends[passed + 1]);
+        let quarter = (high - low).div_ceil(4);
+        away = [quarter, 2 * quarter, 3 * quarter];
+    }
+    f64::from_bits(low + (high - low) / 2)
+}
+
+dispatch! {
+    /// How many of these are above each of three limits.
+    fn above_three(sample: &[f64], limits: [f64; 3]) -> [usize; 3] = above_three_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn above_three_body<const FMA: bool>(sample: &[f64], limits: [f64; 3]) -> [usize; 3] {
+    let (eight, rest) = sample.as_chunks::<8>();
+    let one = F4::<FMA>::splat(1.0);
+    let wide = [F4::<FMA>::splat(limits[0]), F4::splat(limits[1]), F4::splat(limits[2])];
+    // Two sums each, so that none waits for the last.
+    let mut counts = [[F4::<FMA>::ZERO; 2]; 3];
+    for e in eight {
+        let e = e.as_chunks::<4>().0;
+        for k in 0..3 {
+            for h in 0..2 {
+                let more = one.where_or(wide[k].below(F4(e[h])), F4::ZERO);
+                counts[k][h] = counts[k][h] + more;
+            }
+        }
+    }
+    let [a, b, c] = counts;
+    let sums = F4::sums([a[0] + a[1], b[0] + b[1], c[0] + c[1], F4::ZERO]).0;
+    let mut out = [sums[0] as usize, sums[1] as usize, sums[2] as usize];
+    for &e in rest {
+        for k in 0..3 {
+            out[k] += usize::from(e > limits[k]);
+        }
+    }
+    out
+}
+
+dispatch! {
+    /// The smallest and the largest of these, none of which is negative.
+    fn range(sample: &[f64]) -> (f64, f64) = range_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn range_body<const FMA: bool>(sample: &[f64]) -> (f64, f64) {
+    let (four, rest) = sample.as_chunks::<4>();
+    let (mut least, mut most) = (F4::<FMA>::splat(-f64::INFINITY), F4::<FMA>::ZERO);
+    for e in four {
+        least = least.max(-F4(*e));
+        most = most.max(F4(*e));
+    }
+    let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
+    for (&a, &b) in least.0.iter().zip(&most.0) {
+        (smallest, largest) = (smallest.min(-a), largest.max(b));
+    }
+    for &e in rest {
+        (smallest, largest) = (smallest.min(e), largest.max(e));
+    }
+    (smallest, largest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stages::number::Rng;
+
+    #[test]
+    fn ranks_are_those_of_sorted_numbers() {
+        let mut rng = Rng::new(5, 0);
+        for size in [1usize, 3, 64, 130, 512] {
+            for spread in [0, 3, 40] {
+                let mut sample: Vec<f64> = (0..size)
+                    .map(|_| rng.next() as f64 * 2f64.powi(rng.below(spread + 1) as i32))
+                    .collect();
+                if spread == 40 {
+                    sample[0] = 0.0;
+                }
+                let mut sorted = sample.clone();
+                sorted.sort_by(f64::total_cmp);
+                for rank in [0, size / 7, size / 2, size - 1] {
+                    let exact = sorted[rank];
+                    for parts in [64, 1024] {
+                        let found = ranked(&sample, rank, 0.0, parts);
+                        let bound = exact / f64::from(parts) + 1e-300;
+                        assert!((found - exact).abs() <= bound, "{found} {exact}");
+                    }
+                    assert!(ranked(&sample, rank, exact / 2.0, 64) >= exact / 2.0);
+                }
+            }
+        }
+        assert_eq!(ranked(&[0.0; 8], 3, 0.0, 64), 0.0);
+    }
 
     #[test]
     fn normal_quantiles_have_known_values() {

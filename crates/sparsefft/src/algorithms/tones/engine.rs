@@ -10,11 +10,9 @@ use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
 use crate::Error;
 use crate::algorithms::Run;
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
 use crate::problem::Noise;
 use crate::stages::Stage;
-use crate::stages::certify::threshold;
+use crate::stages::certify::{ranked, threshold};
 
 /// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
 /// deviate.
@@ -194,7 +192,8 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
         let sample = &mut self.run.workspace.energies;
         gather_some(comb, sample);
-        ranked(sample, (sample.len() as f64 * p) as usize, 0.0) / threshold(comb.lanes(), z)
+        ranked(sample, (sample.len() as f64 * p) as usize, 0.0, ROUGHLY)
+            / threshold(comb.lanes(), z)
     }
 
     /// The same from [`CROWD`] and from [`MEDIAN`], before anything is peeled.
@@ -202,8 +201,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         let sample = &mut self.run.workspace.energies;
         gather_some(comb, sample);
         let rank = |(p, _): (f64, f64)| (sample.len() as f64 * p) as usize;
-        let crowd = ranked(sample, rank(CROWD), 0.0);
-        let median = ranked(sample, rank(MEDIAN), crowd);
+        let crowd = ranked(sample, rank(CROWD), 0.0, ROUGHLY);
+        let median = ranked(sample, rank(MEDIAN), crowd, ROUGHLY);
         let lanes = comb.lanes();
         (crowd / threshold(lanes, CROWD.1), median / threshold(lanes, MEDIAN.1))
     }
@@ -369,6 +368,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 }
 
+/// Quantiles of a few hundred numbers are worth no more than a part in this.
+const ROUGHLY: u32 = 64;
+
 /// Energies of a few hundred bins.
 fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
     sample.clear();
@@ -378,85 +380,6 @@ fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
     } else {
         sample.extend(comb.energy.chunks(step).map(|chunk| chunk[0]));
     }
-}
-
-/// The number of this rank (0 is the smallest) among numbers of which none is negative, to a part
-/// in 64, if it is at least `least`; else `least`.
-fn ranked(sample: &[f64], rank: usize, least: f64) -> f64 {
-    // Numbers that are not negative are ordered as their bits are. Counting what is above three
-    // borders at a time costs less than moving numbers about.
-    const ENOUGH: u64 = 1 << 46;
-    const OCTAVE: u64 = 1 << 52;
-    let (smallest, largest) = range(sample);
-    let mut low = least.max(smallest).min(largest).to_bits();
-    let mut high = largest.to_bits();
-    // What is sought lies nearer to the smallest than to the largest: one, two or four octaves away.
-    let mut away = [OCTAVE, 2 * OCTAVE, 4 * OCTAVE];
-    while high - low > ENOUGH {
-        let borders = away.map(|a| low.saturating_add(a).min(high));
-        let above = above_three(sample, borders.map(f64::from_bits));
-        let passed = above.iter().filter(|&&above| sample.len() - above <= rank).count();
-        let ends = [low, borders[0], borders[1], borders[2], high];
-        (low, high) = (ends[passed], ends[passed + 1]);
-        let quarter = (high - low).div_ceil(4);
-        away = [quarter, 2 * quarter, 3 * quarter];
-    }
-    f64::from_bits(low + (high - low) / 2)
-}
-
-dispatch! {
-    /// How many of these are above each of three limits.
-    fn above_three(sample: &[f64], limits: [f64; 3]) -> [usize; 3] = above_three_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn above_three_body<const FMA: bool>(sample: &[f64], limits: [f64; 3]) -> [usize; 3] {
-    let (eight, rest) = sample.as_chunks::<8>();
-    let one = F4::<FMA>::splat(1.0);
-    let wide = [F4::<FMA>::splat(limits[0]), F4::splat(limits[1]), F4::splat(limits[2])];
-    // Two sums each, so that none waits for the last.
-    let mut counts = [[F4::<FMA>::ZERO; 2]; 3];
-    for e in eight {
-        let e = e.as_chunks::<4>().0;
-        for k in 0..3 {
-            for h in 0..2 {
-                let more = one.where_or(wide[k].below(F4(e[h])), F4::ZERO);
-                counts[k][h] = counts[k][h] + more;
-            }
-        }
-    }
-    let [a, b, c] = counts;
-    let sums = F4::sums([a[0] + a[1], b[0] + b[1], c[0] + c[1], F4::ZERO]).0;
-    let mut out = [sums[0] as usize, sums[1] as usize, sums[2] as usize];
-    for &e in rest {
-        for k in 0..3 {
-            out[k] += usize::from(e > limits[k]);
-        }
-    }
-    out
-}
-
-dispatch! {
-    /// The smallest and the largest of these, none of which is negative.
-    fn range(sample: &[f64]) -> (f64, f64) = range_body
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn range_body<const FMA: bool>(sample: &[f64]) -> (f64, f64) {
-    let (four, rest) = sample.as_chunks::<4>();
-    let (mut least, mut most) = (F4::<FMA>::splat(-f64::INFINITY), F4::<FMA>::ZERO);
-    for e in four {
-        least = least.max(-F4(*e));
-        most = most.max(F4(*e));
-    }
-    let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
-    for (&a, &b) in least.0.iter().zip(&most.0) {
-        (smallest, largest) = (smallest.min(-a), largest.max(b));
-    }
-    for &e in rest {
-        (smallest, largest) = (smallest.min(e), largest.max(e));
-    }
-    (smallest, largest)
 }
 
 /// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
@@ -472,33 +395,4 @@ fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
         false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
     };
     (wanted > window.beta).then_some(wanted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stages::number::Rng;
-
-    #[test]
-    fn ranks_are_those_of_sorted_numbers() {
-        let mut rng = Rng::new(5, 0);
-        for size in [1usize, 3, 64, 130, 512] {
-            for spread in [0, 3, 40] {
-                let mut sample: Vec<f64> = (0..size)
-                    .map(|_| rng.next() as f64 * 2f64.powi(rng.below(spread + 1) as i32))
-                    .collect();
-                if spread == 40 {
-                    sample[0] = 0.0;
-                }
-                let mut sorted = sample.clone();
-                sorted.sort_by(f64::total_cmp);
-                for rank in [0, size / 7, size / 2, size - 1] {
-                    let (found, exact) = (ranked(&sample, rank, 0.0), sorted[rank]);
-                    assert!((found - exact).abs() <= exact / 64.0 + 1e-300, "{found} {exact}");
-                    assert!(ranked(&sample, rank, exact / 2.0) >= exact / 2.0);
-                }
-            }
-        }
-        assert_eq!(ranked(&[0.0; 8], 3, 0.0), 0.0);
-    }
 }
