@@ -46,13 +46,12 @@ struct Quick {
     most: u64,
 }
 
-/// The kernels of `quick.cu`, in the order in which they are thought of. Sixteen bins for a
-/// coefficient hardly ever hold three; with four bins, a few of them do.
-const QUICK: [Quick; 4] = [
-    Quick { bins: 10, verify: 5, cluster: 16, threads: 96, shared: 48 << 10, most: 64 },
-    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 96 << 10, most: 64 },
-    Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
-    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
+/// The kernels of `quick.cu`, in the order in which they are thought of. A block has 256 bins; with four
+/// bins for a coefficient, a few hold three.
+const QUICK: [Quick; 3] = [
+    Quick { bins: 8, verify: 5, cluster: 1, threads: 256, shared: 112 << 10, most: 64 },
+    Quick { bins: 10, verify: 7, cluster: 4, threads: 288, shared: 144 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 176 << 10, most: 1024 },
 ];
 /// The kernels of `noisy.cu`, likewise.
 const NOISY: [Quick; 3] = [
@@ -60,8 +59,6 @@ const NOISY: [Quick; 3] = [
     Quick { bins: 12, verify: 7, cluster: 16, threads: 384, shared: 227 << 10, most: 256 },
     Quick { bins: 12, verify: 9, cluster: 16, threads: 384, shared: 227 << 10, most: 1024 },
 ];
-/// Signals for which clusters of 16 blocks have room at once; more take smaller ones.
-const QUICK_WIDE: usize = 6;
 /// Transforms without the quick kernel after one that met noise.
 const QUICK_PAUSE: u32 = 15;
 
@@ -410,17 +407,24 @@ impl CudaPlan {
         }
         let Some(quick) = &self.quick else { return self.try_wide(part, started) };
         let mut quick = lock(quick);
-        let outcomes = quick.run(&self.device, &self.kernels, &self.plan, part)?;
-        if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
+        let (device, plan) = (&self.device, self.plan.prepared());
+        quick.start(device, &self.kernels, &self.plan, part)?;
+        let mut crowded = true;
+        let mut done = Vec::with_capacity(part.len());
+        for (i, signal) in part.iter().enumerate() {
+            let outcome = quick.result(device, &self.plan, part.len(), i)?;
+            crowded &= matches!(outcome, Err(Status::Crowded));
+            let conclude = |(head, entries): (Header, Entries)| {
+                // SAFETY: nothing is started on this level before the loop ends.
+                let entries = unsafe { entries.get() };
+                let answer = quick.level.answer(plan, &head, entries, signal.is_real(), 1).ok()?;
+                Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
+            };
+            done.push(outcome.ok().and_then(conclude));
+        }
+        if crowded {
             self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
         }
-        let conclude = |(signal, outcome): (&Signal<'_>, Outcome)| {
-            let (head, entries) = outcome.ok()?;
-            let (plan, real) = (self.plan.prepared(), signal.is_real());
-            let answer = quick.level.answer(plan, &head, &entries, real, 1).ok()?;
-            Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
-        };
-        let done: Vec<Option<Spectrum>> = part.iter().zip(outcomes).map(conclude).collect();
         let missed = done.iter().filter(|d| d.is_none()).count();
         self.missed.fetch_add(missed as u32, Ordering::Relaxed);
         Ok(done)
@@ -823,15 +827,11 @@ impl Ready {
     ) -> Result<(), Error> {
         let stream = device.stream();
         let batch = args.batch as usize;
-        // Few signals take the widest clusters, many the narrowest.
         let (bins, verify) = self.level.sizes();
         let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
         let noisy = self.kernel == Kernel::Noisy;
         let loaded = if noisy { &kernels.noisy } else { &kernels.quick };
-        let mut fitting = loaded.iter().filter(|(q, _)| fits(q));
-        let first = fitting.next();
-        let chosen = if batch > QUICK_WIDE { fitting.next().or(first) } else { first };
-        let Some((shape, function)) = chosen else {
+        let Some((shape, function)) = loaded.iter().find(|(q, _)| fits(q)) else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
         let shape = *shape;
@@ -937,10 +937,9 @@ impl Ready {
         args.x = sent.parts().device_ptr(device.stream()).0;
         self.launch_args(device, kernels, args)?;
         self.fetch(device, plan, 1)?;
-        // Waits, so that the samples may be freed.
-        self.results(device, plan, 1)?
-            .pop()
-            .ok_or_else(|| Error::Device("a result is missing".into()))
+        // The samples may be freed afterwards.
+        self.wait(device, 1)?;
+        self.outcome(device, plan, 1, 0)
     }
 
     /// Bytes of a result that are fetched at once.
@@ -950,7 +949,7 @@ impl Ready {
 
     /// Whether the kernel writes the results of so many signals into the landing place.
     fn direct(&self, batch: usize) -> bool {
-        self.kernel == Kernel::Quick && batch == 1
+        self.kernel != Kernel::General && batch == 1
     }
 
     /// Waits for the status that the kernel writes after everything else, which is there sooner than
@@ -1004,7 +1003,25 @@ impl Ready {
         Some(unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() })
     }
 
-    /// Transforms these signals and waits for the results.
+    /// Transforms these signals and waits for the results to be there.
+    fn start(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        plan: &Plan,
+        signals: &[Signal<'_>],
+    ) -> Result<(), Error> {
+        self.launch(device, kernels, signals)?;
+        self.fetch(device, plan, signals.len())?;
+        self.wait(device, signals.len())
+    }
+
+    /// Waits for the results of so many signals.
+    fn wait(&self, device: &Device, batch: usize) -> Result<(), Error> {
+        if self.direct(batch) { self.await_status(device) } else { device.synchronize() }
+    }
+
+    /// Transforms these signals and brings the results.
     fn run(
         &mut self,
         device: &Device,
@@ -1012,55 +1029,69 @@ impl Ready {
         plan: &Plan,
         signals: &[Signal<'_>],
     ) -> Result<Vec<Outcome>, Error> {
-        self.launch(device, kernels, signals)?;
-        self.fetch(device, plan, signals.len())?;
-        self.results(device, plan, signals.len())
+        self.start(device, kernels, plan, signals)?;
+        (0..signals.len()).map(|i| self.outcome(device, plan, signals.len(), i)).collect()
     }
 
-    /// Waits for the results of so many signals.
-    fn results(
+    /// A copy of the result of signal i of so many.
+    fn outcome(
         &mut self,
         device: &Device,
         plan: &Plan,
         batch: usize,
-    ) -> Result<Vec<Outcome>, Error> {
-        let direct = self.direct(batch);
-        if direct {
-            self.await_status(device)?;
-        } else {
+        i: usize,
+    ) -> Result<Outcome, Error> {
+        let result = self.result(device, plan, batch, i)?;
+        // SAFETY: read at once.
+        Ok(result.map(|(head, entries)| (head, unsafe { entries.get() }.to_vec())))
+    }
+
+    /// The result of signal i of so many, once it is there.
+    fn result(
+        &mut self,
+        device: &Device,
+        plan: &Plan,
+        batch: usize,
+        i: usize,
+    ) -> Result<Result<(Header, Entries), Status>, Error> {
+        let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
+        let Some(head) = self.header(i) else {
+            return Err(Error::Device("a result is missing".into()));
+        };
+        if head.status() != Status::Explained {
+            return Ok(Err(head.status()));
+        }
+        let known = (head.known as usize).min(self.level.args.capacity as usize);
+        let bytes = size_of::<Header>() + known * size_of::<Entry>();
+        if batch == 1 && !self.direct(batch) && bytes > prefix {
+            // More than expected: fetch the whole.
+            self.landing.reserve(stride)?;
+            // SAFETY: as in `fetch`.
+            unsafe {
+                let to = std::slice::from_raw_parts_mut(self.landing.at, bytes / 8);
+                let stream = device.stream().cu_stream();
+                result::memcpy_dtoh_async(to, self.level.args.out, stream)
+            }
+            .map_err(failed)?;
             device.synchronize()?;
         }
-        let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let mut results = Vec::with_capacity(batch);
-        for i in 0..batch {
-            let Some(head) = self.header(i) else {
-                return Err(Error::Device("a result is missing".into()));
-            };
-            if head.status() != Status::Explained {
-                results.push(Err(head.status()));
-                continue;
-            }
-            let known = (head.known as usize).min(self.level.bins);
-            let bytes = size_of::<Header>() + known * size_of::<Entry>();
-            if batch == 1 && !direct && bytes > prefix {
-                // More than expected: fetch the whole.
-                self.landing.reserve(stride)?;
-                // SAFETY: as in `fetch`.
-                unsafe {
-                    let to = std::slice::from_raw_parts_mut(self.landing.at, bytes / 8);
-                    let stream = device.stream().cu_stream();
-                    result::memcpy_dtoh_async(to, self.level.args.out, stream)
-                }
-                .map_err(failed)?;
-                device.synchronize()?;
-            }
-            // SAFETY: the entries follow the header and have been copied.
-            let entries = unsafe {
-                let at = self.landing.at.cast::<u8>().add(i * stride + size_of::<Header>());
-                std::slice::from_raw_parts(at.cast::<Entry>(), known)
-            };
-            results.push(Ok((head, entries.to_vec())));
-        }
-        Ok(results)
+        // SAFETY: inside the landing place, where the entries follow the header.
+        let at = unsafe { self.landing.at.cast::<u8>().add(i * stride + size_of::<Header>()) };
+        Ok(Ok((head, Entries { at: at.cast(), count: known })))
+    }
+}
+
+/// Entries in a landing place.
+struct Entries {
+    at: *const Entry,
+    count: usize,
+}
+
+impl Entries {
+    /// # Safety
+    /// The landing place must not be written to or freed while the slice is used.
+    unsafe fn get<'a>(&self) -> &'a [Entry] {
+        // SAFETY: so many entries lie there.
+        unsafe { std::slice::from_raw_parts(self.at, self.count) }
     }
 }

@@ -18,6 +18,14 @@ struct Quick {
     double verify_energy, verify_leak, verify_beta2, verify_slope;
 };
 
+// Clock readings, behind the entries.
+#ifdef PROFILE
+#define STAMP(i) \
+    if (c == 0 && t == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
+#else
+#define STAMP(i)
+#endif
+
 struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
@@ -37,13 +45,23 @@ struct Find {
 DEV u32 padded_at(u32 e) { return e + (e >> 3); }
 
 // The same place in the shared memory of another block of the cluster.
-template <class T> DEV T* remote(T* p, u32 block) {
+template <class S, class T> DEV T* remote(T* p, u32 block) {
+    if (S::BLOCKS == 1) return p;
     u64 at;
     asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
     return (T*)at;
 }
-DEV void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEV void await() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// The barrier of the cluster in two halves; a cluster of one block waits in the second.
+template <class S> DEV void arrive() {
+    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+template <class S> DEV void await() {
+    if (S::BLOCKS > 1) {
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    } else {
+        __syncthreads();
+    }
+}
 
 // A barrier of the first COUNT threads. Tools that look for races know barriers of whole blocks only:
 // with RACECHECK the others wait as well.
@@ -59,6 +77,49 @@ DEV void wait_for_others(u32 times) {
     for (u32 i = 0; i < times; i++) __syncthreads();
 #endif
 }
+
+// What both kernels have: B = R² bins, LINES_ lines of four shifts, V verifying buckets.
+template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
+    static const u32 BLOCKS = CLUSTER, B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
+    // Threads of one transform, columns (then rows) of a block, threads with points of a line, of all.
+    static const u32 T = R / 8, ROWS = R / CLUSTER, ONE = ROWS * 4 * T, COMB = LINES_ * ONE;
+    static const u32 WARPS = COMB / 32, BINS = B / CLUSTER, POINTS = ONE / 4;
+    // Distance of the points of one shift: neighbouring shifts lie in other banks.
+    static const u32 PAD = R + R / 8 + (10 - R / 8 % 8) % 8, TILES = 4 * LINES_ * ROWS * PAD;
+    // Verifying buckets, those of a block, points of a thread, threads of a transform; shifts that a
+    // block transforms, a warp each.
+    static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
+    static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP, HELPERS = CLUSTER < 4 ? 4 / CLUSTER : 1;
+    static const u32 FOLDED = V + V / 8;
+    // Coefficients that one block sends another: to its buckets, and to be put in order.
+    static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
+    static const u32 SHARE = CLUSTER == 1 ? 96 : CLUSTER == 4 ? 40 : 16;
+    static const u32 SLOTS = CLUSTER * SHARE, LIST = 48;
+    // Threads that judge the buckets of a block.
+    static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
+};
+
+// What both kernels keep in shared memory. FOLDERS are the warps that fold the window, FOUND the most
+// coefficients that a block finds.
+template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
+    static const u32 CLUSTER = F::BLOCKS;
+    Z rows[F::TILES];
+    Z roots[F::R], fine[F::R];
+    Z verify[4 * F::OWN];
+    // What came from each block: [number][sender].
+    Find finds[F::EACH * CLUSTER];
+    u64 keys[F::SLOTS];
+    Z values[F::SLOTS];
+    Entry known[FOUND];
+    double series[100];
+    double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
+    u32 active, found, open, full, left, still, weak, pad;
+    // Of every block: how many it sent, and how many came; [owner][sender] of those to be ordered.
+    u32 sent[CLUSTER], given[CLUSTER], came[2 * CLUSTER], shares[CLUSTER * CLUSTER];
+    u32 opens[CLUSTER], flags[CLUSTER], lefts[CLUSTER], stills[CLUSTER];
+    u32 listed[F::OWN];
+    unsigned short list[F::OWN][F::LIST], list_pad[4];
+};
 
 // COUNT samples, at(i) apart.
 template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
@@ -103,36 +164,143 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
     return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, u64 f, Z a) {
-    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-    const i64 low = (i64)::floor(p) - 1;
-    // Places first, all at once; then what goes there.
-    u32 owner[4], at[4];
-#pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-        owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-        const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
-        at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
+// Tables for shared memory, asked for together before anything waits.
+template <class S> struct Tables {
+    Z root, fine;
+    double term;
+    // Zeros ahead make the number of terms a multiple of four.
+    u32 terms;
+
+    __device__ Tables(const Quick& args, u32 t) {
+        const char* tables = (const char*)args.tables;
+        const Z* roots = (const Z*)(tables + args.roots);
+        terms = (args.verify_terms + 3) & ~3u;
+        const u32 ahead = terms - args.verify_terms;
+        term = 0.0;
+        if (t < S::R) {
+            root = load_one<0>(roots, t * S::R);
+            fine = load_one<0>(roots, t);
+        }
+        if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
-    Find find;
-    find.a = a;
-    find.f = f;
+    template <class Shared> __device__ void keep(Shared& s, u32 t) const {
+        if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
+        if (t < S::BLOCKS) s.sent[t] = s.given[t] = 0;
+        if (t < S::OWN) s.listed[t] = 0;
+        for (u32 i = t; i < S::SLOTS; i += S::THREADS) s.keys[i] = ~0ull;
+        if (t < S::R) {
+            s.roots[t] = root;
+            s.fine[t] = fine;
+        }
+        if (t < terms) s.series[t] = term;
+    }
+};
+
+// Where a thread's points of the comb lie.
+template <class S> struct Point {
+    // Shifts lie side by side in memory.
+    u32 line, tau, y, column;
+    __device__ explicit Point(u32 t)
+        : line(t / S::ONE), tau(t & 3), y(t / 4 % S::T), column(t % S::ONE / (4 * S::T)) {}
+    __device__ u32 tile() const { return ((line * S::ROWS + column) * 4 + tau) * S::PAD; }
+};
+
+// Turns of a column's points after its transform.
+template <class S> DEV void ask_turns(const Quick& args, Z* w, u32 j2, u32 y) {
+    const Z* roots = (const Z*)(args.tables + args.roots);
+    w[3] = load_one<0>(roots, j2 * y);
 #pragma unroll
-    for (u32 j = 0; j < 4; j++)
-        if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
+    for (u32 b = 0; b < 3; b++) w[b] = load_one<0>(roots, ((j2 * S::T) << b) & (S::B - 1));
+}
+
+// bucket FFT: over j1; the points go to the blocks of their rows, once everyone is there.
+template <class S, class Shared> DEV void columns(Shared& s, Z* v, const Z* w, u32 c, u32 t) {
+    const Point<S> at(t);
+    const u32 lane = t & 31;
+    double energy = 0.0;
+    int thread = at.y;
+    Z* tile = s.tiles + at.tile();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
+    Steps<S::LOGR, 3, 0, WarpSync>::run(
+        v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+    Turn<3, 1, Z>::by(v, w[3], w);
+    if (S::BLOCKS == 1) {
+        Z* to = s.rows + (at.line * S::ROWS * 4 + at.tau) * S::PAD + padded_at(at.column);
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) to[(q * S::T + at.y) * 4 * S::PAD] = v[q];
+    } else {
+        __syncwarp();
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) tile[padded_at(q * S::T + at.y)] = v[q];
+        some_threads_sync<S::COMB>();
+        await<S>();
+        // Columns side by side: points travel in company.
+#pragma unroll
+        for (u32 m = 0; m < 8; m++) {
+            const u32 i = m * S::COMB + t, from = i % S::ROWS, shift = i / S::ROWS & 3;
+            const u32 k1 = i / S::ROWS / 4 % S::R, which = i / S::ROWS / 4 / S::R;
+            Z* to = s.rows + ((which * S::ROWS + k1 % S::ROWS) * 4 + shift) * S::PAD + padded_at(c * S::ROWS + from);
+            *remote<S>(to, k1 / S::ROWS) = s.tiles[((which * S::ROWS + from) * 4 + shift) * S::PAD + padded_at(k1)];
+        }
+    }
+    // While the points travel.
+    energy = warp_sum(energy);
+    if (lane < S::BLOCKS) *remote<S>(s.energy + c * S::WARPS + t / 32, lane) = energy;
+}
+
+// bucket FFT: over j2. The bins take the place of the points.
+template <class S, class Shared> DEV void rows(const Quick& args, Shared& s, Z* v, u32 t) {
+    const Point<S> at(t);
+    int thread = at.y;
+    Z* tile = s.rows + at.tile();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) v[q] = tile[padded_at(q * S::T + at.y)];
+    __syncwarp();
+    Steps<S::LOGR, 3, 0, WarpSync>::run(
+        v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+    __syncwarp();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) tile[q * S::T + at.y] = scaled(v[q], args.bin);
+}
+
+// Σ over what the warps of all blocks have, the same for everyone.
+template <u32 COUNT> DEV double sum_of(const double* parts, u32 lane) {
+    double sum = 0.0;
+    if (COUNT <= 8) {
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) sum += parts[i];
+        return sum;
+    }
+#pragma unroll
+    for (u32 i = 0; i < COUNT; i += 32)
+        if (i + lane < COUNT) sum += parts[i + lane];
+    return warp_sum(sum);
+}
+
+// What the energies say before anything is decoded.
+DEV u32 first_status(double power, double wide) {
+    if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) return STRANGE;
+    return wide > 100.0 * power ? BLIND : EXPLAINED;
 }
 
 // fold: thread i of the folders makes one bucket and shift of the verifying window, and its energy.
-// They go to the blocks that ask for them once everyone is there.
-template <class S, class Shared> DEV void fold_window(const Quick& args, Shared& s, const void* x, u32 c, u32 i) {
-    const double* taps = (const double*)(args.tables + args.verify_taps);
-    const u32 items = 4 * S::V / S::BLOCKS, reads = args.verify_reads, reach = reads / 2;
-    const u32 item = c * items + i, shift = item & 3, bucket = item >> 2;
-    const u32 begin = (bucket + reach) & (S::V - 1);
-    Z u[5], sum = z_of(0.0, 0.0);
+template <class S> struct Fold {
+    Z u[5];
     double g[5];
-    if (i < items) {
+    u32 shift, bucket;
+    bool there;
+
+    // The samples are asked for.
+    __device__ Fold(const Quick& args, const void* x, u32 c, u32 i) {
+        const double* taps = (const double*)(args.tables + args.verify_taps);
+        const u32 items = 4 * S::V / S::BLOCKS, reads = args.verify_reads, reach = reads / 2;
+        const u32 item = c * items + i;
+        shift = item & 3;
+        bucket = item >> 2;
+        there = i < items;
+        if (!there) return;
+        const u32 begin = (bucket + reach) & (S::V - 1);
         load<5>(x, args.format, u, [&](u32 k) {
             u32 tap = begin + k * S::V;
             tap = tap < reads ? tap : begin;
@@ -140,53 +308,112 @@ template <class S, class Shared> DEV void fold_window(const Quick& args, Shared&
         });
 #pragma unroll
         for (u32 k = 0; k < 5; k++) {
-            u32 tap = begin + k * S::V;
-            g[k] = tap < reads ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
-        }
-#pragma unroll
-        for (u32 k = 0; k < 5; k++) {
-            sum.x = fma(g[k], u[k].x, sum.x);
-            sum.y = fma(g[k], u[k].y, sum.y);
+            const u32 tap = begin + k * S::V;
+            g[k] = tap < reads ? __ldg(taps + (tap > reach ? tap - reach : reach - tap)) : 0.0;
         }
     }
-    const double wide = warp_sum(norm(sum));
-    wait_for_others(1);
-    await();
-    if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
-    if (i % 32 < S::BLOCKS) *remote(s.wide + c * S::FOLDERS + i / 32, i % 32) = wide;
-}
+
+    // They go to the blocks that transform them once everyone is there.
+    template <class Shared> __device__ void send(Shared& s, u32 c, u32 i) {
+        Z sum = z_of(0.0, 0.0);
+        if (there) {
+#pragma unroll
+            for (u32 k = 0; k < 5; k++) {
+                sum.x = fma(g[k], u[k].x, sum.x);
+                sum.y = fma(g[k], u[k].y, sum.y);
+            }
+        }
+        const double wide = warp_sum(norm(sum));
+        if (S::BLOCKS > 1) {
+            wait_for_others(1);
+            await<S>();
+        }
+        const u32 own = S::BLOCKS == 1 ? shift * S::FOLDED : 0;
+        if (there) *remote<S>(s.folded + own + padded_at(bucket), shift) = sum;
+        if (i % 32 < S::BLOCKS) *remote<S>(s.wide + c * S::FOLDERS + i / 32, i % 32) = wide;
+    }
+};
 
 // bucket FFT: one shift of the verifying window, by one warp; spare lanes do the same again.
-template <class S, class Shared> DEV void transform_window(const Quick& args, Shared& s, u32 c, u32 lane) {
+template <class S, class Shared> DEV void transform_window(const Quick& args, Shared& s, u32 shift, u32 lane) {
     const u32 P = 1u << S::LOGP;
     int thread = lane & (S::TV - 1);
-    Z p[P];
+    Z p[P], *folded = s.folded + (S::BLOCKS == 1 ? shift * S::FOLDED : 0);
 #pragma unroll
-    for (u32 q = 0; q < P; q++) p[q] = s.folded[padded_at(q * S::TV + thread)];
+    for (u32 q = 0; q < P; q++) p[q] = folded[padded_at(q * S::TV + thread)];
     __syncwarp();
     Steps<S::LOGV, S::LOGP, 0, WarpSync>::run(
-        p, s.folded, (const Z*)(args.tables + args.verify_roots), thread,
-        [](u32 e) { return padded_at(e); }, [] {});
+        p, folded, (const Z*)(args.tables + args.verify_roots), thread, [](u32 e) { return padded_at(e); }, [] {});
     if (lane < S::TV) {
 #pragma unroll
         for (u32 q = 0; q < P; q++) {
             const u32 b = q * S::TV + thread;
-            *remote(s.verify + (b % S::OWN) * 4 + c, b / S::OWN) = p[q];
+            *remote<S>(s.verify + (b % S::OWN) * 4 + shift, b / S::OWN) = p[q];
         }
     }
 }
 
-// peel: gains and tones of the coefficients from..to that reached this block.
+// Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
+// frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
+// counter far away.
+template <class S, class Shared> DEV void send(const Quick& args, Shared& s, u32 c, u64 f, Z a) {
+    const u32 orderer = S::BLOCKS == 1 ? 0 : (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+    const u32 place = atomicAdd(s.given + orderer, 1u);
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const i64 low = (i64)::floor(p) - 1;
+    Find find;
+    find.a = a;
+    find.f = f;
+    u32 before = ~0u;
+#pragma unroll
+    for (u32 j = 0; j < (S::BLOCKS == 1 ? 1 : 4); j++) {
+        const u32 owner = ((u32)(low + j) & (S::V - 1)) / S::OWN;
+        if (owner != before) {
+            const u32 at = atomicAdd(s.sent + owner, 1u);
+            if (at < S::EACH) {
+                *remote<S>(s.finds + at * S::BLOCKS + c, owner) = find;
+            } else {
+                s.full = 1;
+            }
+        }
+        before = owner;
+    }
+    if (place < S::SHARE) {
+        *remote<S>(s.keys + place * S::BLOCKS + c, orderer) = f;
+        *remote<S>(s.values + place * S::BLOCKS + c, orderer) = a;
+    }
+}
+// Notes what was found, and sends it.
+template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, u32 c, u32 at, u64 f, Z a) {
+    Entry e = {f, a.x, a.y};
+    s.known[at] = e;
+    send<S>(args, s, c, f, a);
+}
+// Tells the others how many were sent, the first or the second time, by the first THREADS threads.
+template <class S, u32 THREADS, class Shared> DEV void tell(Shared& s, u32 c, u32 time, u32 t) {
+    if (t < S::BLOCKS)
+        *remote<S>(s.came + time * S::BLOCKS + c, t) = s.sent[t] < S::EACH ? s.sent[t] : S::EACH;
+    for (u32 i = t; i < S::BLOCKS * S::BLOCKS; i += THREADS)
+        *remote<S>(s.shares + i % S::BLOCKS * S::BLOCKS + c, i / S::BLOCKS) = s.given[i % S::BLOCKS];
+}
+
+// peel: gains and tones of the coefficients that reached this block; of each sender, from `from` on, and
+// as many as `to` says.
 template <class S, class Shared>
-DEV void peel_finds(const Quick& args, Shared& s, u32 terms, u32 c, u32 from, u32 to, u32 thread, u32 threads) {
+DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, const u32* from, const u32* to, u32 thread,
+              u32 threads) {
     const Ring ring = {args.n, args.mask, args.inverse};
-    for (u32 i = 4 * from + thread; i < 4 * (to < S::FINDS ? to : S::FINDS); i += threads) {
-        const Find find = s.finds[i >> 2];
-        const u32 k = i & 3;
+    u32 most = 0;
+#pragma unroll
+    for (u32 b = 0; b < S::BLOCKS; b++) most = to[b] > most ? to[b] : most;
+    for (u32 i = thread; i < 4 * S::BLOCKS * most; i += threads) {
+        const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
+        if (number >= to[sender] || (from && number < from[sender])) continue;
+        const Find find = s.finds[slot];
         const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
         const double lowest = ::floor(p) - 1.0;
         const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[i >> 2];
+        Tone& tone = s.tones[slot];
         tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
         tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
         if (b / S::OWN == c) {
@@ -196,33 +423,135 @@ DEV void peel_finds(const Quick& args, Shared& s, u32 terms, u32 c, u32 from, u3
     }
 }
 
-// certify: counts this block's buckets that what was found does not explain.
-template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 t) {
-    for (u32 i = t; i < (4 * S::OWN + 31) / 32 * 32; i += S::THREADS) {
-        double energy = 0.0;
-        if (i < 4 * S::OWN) {
-            const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
-            Z sum = s.verify[i];
-            for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
-                const u32 at = s.list[b][e];
-                const Tone& tone = s.tones[at >> 2];
-                const double gain = tone.gain[at & 3];
-                sum.x = fma(-gain, tone.v[shift].x, sum.x);
-                sum.y = fma(-gain, tone.v[shift].y, sum.y);
-            }
-            if (count > S::LIST) s.full = 1;
-            energy = norm(sum);
+// certify: counts this block's buckets that what was found does not explain; by JUDGES threads.
+template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i) {
+    double energy = 0.0;
+    if (i < 4 * S::OWN) {
+        const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
+        Z sum = s.verify[i];
+        for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
+            const u32 at = s.list[b][e];
+            const Tone& tone = s.tones[at >> 2];
+            const double gain = tone.gain[at & 3];
+            sum.x = fma(-gain, tone.v[shift].x, sum.x);
+            sum.y = fma(-gain, tone.v[shift].y, sum.y);
         }
-        energy += __shfl_xor_sync(~0u, energy, 1);
-        energy += __shfl_xor_sync(~0u, energy, 2);
-        const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
-        if (t % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
+        if (count > S::LIST) s.full = 1;
+        energy = norm(sum);
     }
+    energy += __shfl_xor_sync(~0u, energy, 1);
+    energy += __shfl_xor_sync(~0u, energy, 2);
+    const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
+    if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
-#ifdef PROFILE
-#define STAMP(i) \
-    if (c == 0 && t == 0) stamps[i] = clock64();
+// How many coefficients there are in all.
+template <class S, class Shared> DEV u32 all_of(Shared& s, u32 lane) {
+    u32 all = 0;
+#pragma unroll
+    for (u32 i = 0; i < S::BLOCKS * S::BLOCKS; i += 32)
+        if (i + lane < S::BLOCKS * S::BLOCKS) all += s.shares[i + lane];
+    return __reduce_add_sync(~0u, all);
+}
+
+// The coefficients go out in the order of their frequencies, those of this block's part of them; by
+// whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
+template <class S, u32 THREADS, class Shared>
+DEV void deliver(const Quick& args, Shared& s, Entry* out, u32 c, u32 thread) {
+    const u32 lane = thread & 31;
+    u32 before = 0, mine = 0, most = 0, top = 0, found_before = 0;
+#pragma unroll
+    for (u32 k = 0; k < S::BLOCKS * S::BLOCKS; k += 32) {
+        const u32 i = k + lane, count = i < S::BLOCKS * S::BLOCKS ? s.shares[i] : 0;
+        const u32 orderer = i / S::BLOCKS, sender = i % S::BLOCKS;
+        before += orderer < c ? count : 0;
+        found_before += sender < c ? count : 0;
+        mine += orderer == c ? count : 0;
+        most = count > most ? count : most;
+        top = orderer == c && count > top ? count : top;
+    }
+    before = __reduce_add_sync(~0u, before);
+    found_before = __reduce_add_sync(~0u, found_before);
+    mine = __reduce_add_sync(~0u, mine);
+    most = __reduce_max_sync(~0u, most);
+    top = __reduce_max_sync(~0u, top) * S::BLOCKS;
+    const Entry* from = s.known;
+    if (most <= S::SHARE) {
+        // The bins are not needed any more.
+        Entry* sorted = (Entry*)s.rows;
+        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+        // Four lanes compare one frequency with the others.
+        for (u32 i = thread; i < (4 * top + 31) / 32 * 32; i += THREADS) {
+            const u64 key = i / 4 < top ? s.keys[i / 4] : ~0ull;
+            if (!__any_sync(~0u, key != ~0ull)) continue;
+            u32 rank = 0;
+#pragma unroll 4
+            for (u32 k = 2 * (i & 3); k < top; k += 8) {
+                rank += s.keys[k] < key;
+                rank += s.keys[k + 1] < key;
+            }
+            rank += __shfl_xor_sync(~0u, rank, 1);
+            rank += __shfl_xor_sync(~0u, rank, 2);
+            if ((i & 3) == 0 && key != ~0ull) {
+                const Z a = s.values[i / 4];
+                Entry e = {key, a.x, a.y};
+                sorted[rank] = e;
+            }
+        }
+        from = sorted;
+#ifdef RACECHECK
+        __syncthreads();
 #else
-#define STAMP(i)
+        asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
 #endif
+    } else {
+        wait_for_others(1);
+        before = found_before;
+        mine = s.found;
+    }
+    if (before >= args.capacity) return;
+    if (mine > args.capacity - before) mine = args.capacity - before;
+    // As words, so that neighbours travel together.
+    for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
+}
+
+// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest;
+// finds number `from` and on of each sender have not been peeled.
+template <class S, class Shared>
+DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
+                  u32 terms, u32 c, const u32* from, const u32* to, u32 t) {
+    const u32 lane = t & 31, all = all_of<S>(s, lane);
+    if (status == EXPLAINED && all > args.capacity) status = FULL;
+    peel<S>(args, s, terms, c, from, to, t, S::THREADS);
+    __syncthreads();
+    STAMP(16)
+    if (t < S::JUDGES) {
+        judge<S>(s, limit, t);
+        wait_for_others(1);
+    } else {
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), c, t - S::JUDGES);
+    }
+    __syncthreads();
+    STAMP(17)
+    if (t == 0) *remote<S>(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
+    arrive<S>();
+    if (S::BLOCKS > 1 && (c > 0 || t >= 32)) return;
+    h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+    await<S>();
+    u32 left = lane < S::BLOCKS ? s.lefts[lane] : 0;
+    const bool full = __any_sync(~0u, left >> 31);
+    left = __reduce_add_sync(~0u, left & ~(1u << 31));
+    if (status == EXPLAINED && full) status = FULL;
+    if (status == EXPLAINED && left) status = BLIND;
+    if (t == 0) {
+        h.status = 0;
+        h.known = all < args.capacity ? all : args.capacity;
+        h.left = left;
+        *head = h;
+        // The host may be waiting for the status alone: the coefficients, which the others wrote before the
+        // barrier, and the header come first.
+        __threadfence_system();
+        *(volatile u32*)&head->status = status;
+    }
+    STAMP(18)
+}

@@ -73,18 +73,6 @@ DEV Z root_of(const Z* c, u32 m, u32 mine, u32 stride) {
     return z_of(z.x, z.y);
 }
 
-// 1/v for normal v, without the branches of a division.
-DEV double inverse_of(double v) {
-#ifdef __CUDA_ARCH__
-    double r;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
-    r = fma(r, fma(-v, r, 1.0), r);
-    return fma(r, fma(-v, r, 1.0), r);
-#else
-    return 1.0 / v;
-#endif
-}
-
 // Where a lane of the eight lines lies.
 DEV u32 place_of(u32 l, u32 e) {
     const u32 line = l >> 2;
