@@ -70,12 +70,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
             Solver solver;
         };
         Z folded[F::FOLDED];
-        double quiets[CLUSTER], quiet_energies[CLUSTER], part[2 * F::WARPS], normal[33];
+        double parts[2 * F::WARPS], normal[33];
         // What the noise is found to be, and what follows.
         double noise, least;
         u32 status, all_active;
-        Z sums[SLOTS][CLUSTER][4 * MORE_LINES];
-        u32 mine[MINE], opened[CLUSTER][MINE], bins[OPENS];
+        // Of the bins that this block solves: the six lines from every block, the other two from one.
+        Z sums[SLOTS][CLUSTER][4 * MORE_LINES], lanes[SLOTS][8];
+        u32 bins[OPENS];
         u32 solved[GROUPS][ROLES];
         u32 counted[3 * F::WARPS], digit, rank;
         u32 act[ACTIVE];
@@ -224,27 +225,27 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return (first + q * step) & args.mask; });
         ask_turns<S>(args, w, j2, at.y);
-        const Tables<S> tables(args, t);
-        double normal = 0.0;
-        if (t < 33) normal = __ldg((const double*)(args.tables + args.normal) + t);
-        tables.keep(s, t);
-        if (t < 33) s.normal[t] = normal;
         __syncthreads();
-        // Everyone is there and ready to be written to.
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
     } else {
-        Fold<S> fold(args, x, c, t - S::COMB);
-        const Tables<S> tables(args, t);
-        tables.keep(s, t);
+        const u32 i = t - S::COMB;
+        if (i == 0) make_gates<S>(s, c, true);
+        double normal = 0.0;
+        if (i < 33) normal = __ldg((const double*)(args.tables + args.normal) + i);
+        Tables<S>(args, i).keep(s, i);
+        if (i < 33) s.normal[i] = normal;
+        Fold<S> fold(args, x, c, i);
         __syncthreads();
         arrive<S>();
-        fold.send(s, c, t - S::COMB);
+        fold.send(s, c, i);
     }
     STAMP(2)
-    arrive<S>();
-    await<S>();
+    // The other lines take the place of the points that have been sent.
+    meet<S>();
+    pass<S>(s, POINTS_GATE);
+    pass<S>(s, WINDOW_GATE);
     STAMP(3)
 
     const u32 terms = (args.verify_terms + 3) & ~3u;
@@ -266,13 +267,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             s.levels.energies[i] = e;
             const u32 bits = high_bits(e);
 #pragma unroll
-            for (u32 b = 0; b < CLUSTER; b++) *remote<S>(s.levels.all.sample + c * S::BINS + i, b) = bits;
+            for (u32 b = 0; b < CLUSTER; b++) put<S>(s, ENERGY_GATE, b, s.levels.all.sample + c * S::BINS + i, bits);
         }
         STAMP(4)
-        arrive<S>();
         const double wide = sum_of<CLUSTER * S::FOLDERS>(s.wide, lane) * (0.25 / args.verify_energy);
         u32 status = first_status(power, wide);
-        await<S>();
+        part<S>();
+        pass<S>(s, ENERGY_GATE);
         STAMP(5)
         // The noise: the 0.3-quantile of the energies, corrected for the share that is occupied.
         const Sample<S> sample(s, t);
@@ -333,8 +334,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         quiet = warp_sum(quiet);
         quiet_energy = warp_sum(quiet_energy);
         if (lane == 0) {
-            s.part[warp] = quiet;
-            s.part[S::WARPS + warp] = quiet_energy;
+            s.parts[warp] = quiet;
+            s.parts[S::WARPS + warp] = quiet_energy;
         }
         some_threads_sync<S::COMB>();
         const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE;
@@ -378,7 +379,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             const bool two = there && !one && s.levels.guess.two[entry].good;
             if (there && !one && !two && !which) {
                 const u32 at = atomicAdd(&s.open, 1u);
-                if (at < S::MINE) s.mine[at] = s.act[entry];
+                const u32 local = s.act[entry];
+                if (at < S::MINE) s.opened[at] = c * ROWS + local / R + R * (local % R);
             }
             const bool found = two || (one && !which);
             const u32 mask = __ballot_sync(~0u, found);
@@ -388,32 +390,17 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             if (found) {
                 const Guess& g = one ? s.levels.guess.one[entry] : s.levels.guess.two[entry];
                 if (norm(g.a[which]) < least) s.weak = 1;
-                keep<S>(args, s, c, at, g.f[which], g.a[which]);
+                keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
             }
         }
         some_threads_sync<S::COMB>();
-        tell<S, S::COMB>(s, c, 0, t);
-        if (t < CLUSTER) {
-            double sum = 0.0, sum_energy = 0.0;
+        Z calm = z_of(0.0, 0.0);
 #pragma unroll
-            for (u32 i = 0; i < S::WARPS; i++) {
-                sum += s.part[i];
-                sum_energy += s.part[S::WARPS + i];
-            }
-            *remote<S>(s.quiets + c, t) = sum;
-            *remote<S>(s.quiet_energies + c, t) = sum_energy;
-            *remote<S>(s.opens + c, t) = s.open;
-            *remote<S>(s.flags + c, t) = (s.active > S::ACTIVE ? 1u : 0) | s.weak << 1;
-            for (u32 i = 0; i < s.open && i < S::MINE; i++) {
-                const u32 local = s.mine[i];
-                *remote<S>(&s.opened[c][i], t) = c * ROWS + local / R + R * (local % R);
-            }
-        }
+        for (u32 i = 0; i < S::WARPS; i++) calm = plus(calm, z_of(s.parts[i], s.parts[S::WARPS + i]));
+        tell<S, S::COMB>(s, c, 0, s.open, (s.active > S::ACTIVE ? 1u : 0) | s.weak << 1, calm, t);
     } else {
         // Nobody waits for these warps before the finds are sent: the other lines of open bins are asked for
         // before it is known whether there are any.
-        wait_for_others(1);
-        arrive<S>();
         // Tooth q of point `point` of the other lines.
         const auto other_line = [&](u32 number, u32 point, u32 q) {
             const u32 j = R * (point / 4 % T) + c * ROWS + point / (4 * T) + q * (R * T);
@@ -431,9 +418,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             }
         }
         if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
-        await<S>();
+        wait_for_others(1);
+        part<S>();
         asm volatile("cp.async.wait_all;" ::: "memory");
+#ifdef RACECHECK
+        wait_for_others(1);
+#else
         asm volatile("bar.sync 3, %0;" ::"n"(32 * S::FOLDERS) : "memory");
+#endif
         for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
             const u32 number = i / S::ONE, point = i % S::ONE;
             Z v[8];
@@ -448,11 +440,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
 #pragma unroll
             for (u32 k = 0; k < 8; k++) s.lines[number][k][point] = v[k];
         }
-        wait_for_others(11);
+        wait_for_others(10);
     }
     STAMP(8)
-    arrive<S>();
-    await<S>();
+    meet<S>();
+    pass<S>(s, FIND_GATE);
     STAMP(9)
 
     u32 status = s.status, open = 0, flags = 0, most = 0, lines = 2 * S::B + args.verify_reads;
@@ -460,18 +452,19 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const double least = s.least;
 #pragma unroll
     for (u32 b = 0; b < CLUSTER; b++) {
-        open += s.opens[b];
-        most = s.opens[b] > most ? s.opens[b] : most;
-        flags |= s.flags[b];
-        quiet += s.quiets[b];
-        quiet_energy += s.quiet_energies[b];
+        const Note<CLUSTER>& its = s.notes[0][b];
+        open += its.open;
+        most = its.open > most ? its.open : most;
+        flags |= its.flags;
+        quiet += its.quiet;
+        quiet_energy += its.quiet_energy;
     }
     if (status == EXPLAINED && flags & 1) status = TOO_CROWDED;
     if (status == EXPLAINED && flags & 2) status = WEAK;
     if (status == EXPLAINED && (most > S::MINE || open > S::OPENS)) status = OPEN;
     if (quiet > 16.0) noise = quiet_energy / (quiet * 8.0) * S::B;
     const double floor = (noise + rounding) * args.bin;
-    const u32 *peeled = nullptr, *came = s.came;
+    bool peeled = false, second = false;
     // The six lines were asked for in any case.
     if (args.format == 0 || open) lines += MORE_LINES * S::B;
     Header h = {};
@@ -481,9 +474,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         for (u32 k = t; k < CLUSTER * S::MINE; k += S::THREADS) {
             const u32 b = k / S::MINE, i = k % S::MINE;
             u32 at = i;
-            for (u32 k = 0; k < b; k++) at += s.opens[k];
-            if (i < s.opens[b]) s.bins[at] = s.opened[b][i];
+            for (u32 k = 0; k < b; k++) at += s.notes[0][k].open;
+            if (i < s.notes[0][b].open) s.bins[at] = s.notes[0][b].opened[i];
         }
+        const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
+        if (slots && t == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
         __syncthreads();
         for (u32 i = t; i < open * S::POINTS; i += S::THREADS) {
             const u32 o = i / S::POINTS, p = i % S::POINTS;
@@ -492,6 +487,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         __syncthreads();
         STAMP(10)
+        // The two lines that were transformed.
+        for (u32 i = t; i < 8 * open; i += S::THREADS) {
+            const u32 o = i / 8, k1 = s.bins[o] % R, row = (i & 4 ? ROWS : 0) + k1 % ROWS;
+            if (k1 / ROWS == c)
+                put<S>(s, SUM_GATE, o % CLUSTER, &s.lanes[o / CLUSTER][i & 7],
+                       s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
+        }
         // One shift of all six lines by four threads.
         for (u32 i = t; i < (16 * open + 31) / 32 * 32; i += S::THREADS) {
             const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4;
@@ -514,24 +516,31 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
                 sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
                 if (quarter == e % 4 && i < 16 * open)
-                    *remote<S>(&s.sums[o / CLUSTER][c][4 * e + tau], o % CLUSTER) = sum[e];
+                    put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][4 * e + tau], sum[e]);
             }
         }
-        arrive<S>();
-        await<S>();
+        part<S>();
+        if (slots) pass<S>(s, SUM_GATE);
+        // The turns are not needed any more.
+        __syncthreads();
         STAMP(11)
-        const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
         const u32 busy = 32 * S::ROLES * (slots < S::GROUPS ? slots : S::GROUPS);
         if (t < ALL_LANES) s.solver.places[t] = place_of(t, args.e);
         __syncthreads();
-        if (busy < S::THREADS) peeled = s.came;
+        peeled = busy < S::THREADS;
+        const u32 rounds = (slots + S::GROUPS - 1) / S::GROUPS;
         if (t >= busy) {
             // The others peel what is known already.
-            peel<S>(args, s, terms, c, nullptr, s.came, t - busy, S::THREADS - busy);
+            peel<S>(args, s, terms, c, false, false, t - busy, S::THREADS - busy);
+            wait_for_others(3 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
             const auto group_sync = [&] {
+#ifdef RACECHECK
+                __syncthreads();
+#else
                 asm volatile("bar.sync %0, %1;" ::"r"(2 + group), "n"(32 * S::ROLES) : "memory");
+#endif
             };
             // Numbers of frequencies and scales that find the most together, one after the other.
             const u32 tries = role == 0   ? 2 << 8 | FAR | 3 << 24 | FAR << 16
@@ -548,8 +557,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     const u32 line = lane >> 2;
                     Z sum = z_of(0.0, 0.0);
                     if (line == 0 || line == 6) {
-                        const u32 k1 = b % R, row = (line ? ROWS : 0) + k1 % ROWS;
-                        sum = *remote<S>(s.rows + (row * 4 + tau) * PAD + b / R, k1 / ROWS);
+                        sum = s.lanes[slot][(line ? 4 : 0) + tau];
                     } else {
                         const u32 r = 4 * (line - 1 - (line == 7)) + tau;
                         for (u32 k = 0; k < CLUSTER; k++) sum = plus(sum, s.sums[slot][k][r]);
@@ -585,20 +593,20 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     }
                 }
                 if (role == winner && (lane & 7) == 0 && lane / 8 < m)
-                    keep<S>(args, s, c, atomicAdd(&s.found, 1u), f, a);
+                    keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
                 if (winner == S::ROLES && role == 0 && lane == 0) atomicAdd(&s.still, 1u);
                 group_sync();
             }
+            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(3);
         }
         STAMP(12)
         __syncthreads();
-        came = s.came + CLUSTER;
-        tell<S, S::THREADS>(s, c, 1, t);
-        if (t < CLUSTER) *remote<S>(s.stills + c, t) = s.still;
-        arrive<S>();
-        await<S>();
+        second = true;
+        tell<S, S::THREADS>(s, c, 1, s.still, 0, z_of(0.0, 0.0), t);
+        part<S>();
+        pass<S>(s, MORE_GATE);
         open = 0;
-        for (u32 b = 0; b < CLUSTER; b++) open += s.stills[b];
+        for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].open;
         h.steps = 7;
     }
     STAMP(15)
@@ -614,9 +622,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const double tones = args.verify_leak * args.verify_leak * fmax(power - noise, 0.0);
     const double floor_v = fma(noise + rounding, args.verify_energy, tones);
     // The values carry errors of their own into the buckets, as in sparse.cuh.
-    const double shared = 1.0 + (double)all_of<S>(s, lane) / S::V;
+    const double shared = 1.0 + (double)Shares<S>(s, second, c, lane).all / S::V;
     const double limit_v = floor_v * args.threshold[4] + 80.0 * shared * noise / (8.0 * S::B);
-    conclude<S>(args, s, head, h, status, floor_v, limit_v, terms, c, peeled, came, t);
+    conclude<S>(args, s, head, h, status, floor_v, limit_v, terms, c, peeled, second, t);
 }
 
 #define NOISY(LOGB, LOGV, CLUSTER)                                                              \

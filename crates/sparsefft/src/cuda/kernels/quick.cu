@@ -37,7 +37,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
         Z later[8][F::COMB];
         Z more[OPENS][CLUSTER][4];
         double power, wideness;
-        u32 mine[OPENS], opened[CLUSTER][OPENS];
         u32 act[ACTIVE];
     };
 };
@@ -73,31 +72,29 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         Z v[8], later[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         ask_turns<S>(args, w, j2, at.y);
-        const Tables<S> tables(args, t);
         load<8>(x, args.format, later, [&](u32 q) { return first + 4 + q * step; });
-        tables.keep(s, t);
         __syncthreads();
-        // Everyone is there and ready to be written to.
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
         STAMP(2)
-        arrive<S>();
         // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
         Radix<3, 1, Z>::run(later);
 #pragma unroll
         for (u32 k = 0; k < 8; k++) s.later[k][t] = later[k];
     } else {
-        Fold<S> fold(args, x, c, t - S::COMB);
-        const Tables<S> tables(args, t);
-        tables.keep(s, t);
+        const u32 i = t - S::COMB;
+        if (i == 0) make_gates<S>(s, c, false);
+        Tables<S>(args, i).keep(s, i);
+        Fold<S> fold(args, x, c, i);
         __syncthreads();
         arrive<S>();
-        fold.send(s, c, t - S::COMB);
-        arrive<S>();
+        fold.send(s, c, i);
+        pass<S>(s, WINDOW_GATE);
     }
+    part<S>();
+    if (!helper) pass<S>(s, POINTS_GATE);
     const u32 terms = (args.verify_terms + 3) & ~3u;
-    await<S>();
     STAMP(3)
 
     if (helper) {
@@ -175,7 +172,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             const bool two = there && !one && s.two[entry].good;
             if (there && !one && !two && !which) {
                 const u32 at = atomicAdd(&s.open, 1u);
-                if (at < S::OPENS) s.mine[at] = s.act[entry];
+                if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[entry]);
             }
             const bool found = two || (one && !which);
             const u32 mask = __ballot_sync(~0u, found);
@@ -184,30 +181,24 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
             if (found) {
                 const Guess& g = one ? s.one[entry] : s.two[entry];
-                keep<S>(args, s, c, at, g.f[which], g.a[which]);
+                keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
             }
         }
         some_threads_sync<S::DECODE>();
-        tell<S, S::DECODE>(s, c, 0, t);
-        if (t < CLUSTER) {
-            *remote<S>(s.opens + c, t) = s.open;
-            *remote<S>(s.flags + c, t) = s.active > S::ACTIVE;
-        }
-        if (s.open && t < CLUSTER * S::OPENS) {
-            const u32 i = t / CLUSTER;
-            if (i < s.open) *remote<S>(&s.opened[c][i], t % CLUSTER) = bin_of<S>(c, s.mine[i]);
-        }
+        tell<S, S::DECODE>(s, c, 0, s.open, s.active > S::ACTIVE, z_of(0.0, 0.0), t);
     }
     STAMP(7)
-    arrive<S>();
-    await<S>();
+    meet<S>();
+    pass<S>(s, FIND_GATE);
     STAMP(8)
 
     const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
     u32 status = first_status(power, s.wideness);
     // Lane b has the number of open bins up to those of block b.
-    u32 open = lane < CLUSTER ? s.opens[lane] : 0;
-    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.flags[lane]), many = __any_sync(~0u, open > S::OPENS);
+    u32 open = lane < CLUSTER ? s.notes[0][lane].open : 0;
+    const u32 own = s.open;
+    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.notes[0][lane].flags);
+    const bool many = __any_sync(~0u, open > S::OPENS);
 #pragma unroll
     for (u32 d = 1; d < 32; d <<= 1) {
         const u32 before = __shfl_up_sync(~0u, open, d);
@@ -217,12 +208,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     open = __shfl_sync(~0u, open, 31);
     if (status == EXPLAINED && crowded) status = TOO_CROWDED;
     if (status == EXPLAINED && many) status = OPEN;
-    const u32 *peeled = nullptr, *came = s.came;
+    bool peeled = false, second = false;
     Header h = {};
     h.lines = 1;
     h.steps = 3;
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
+        if (CLUSTER > 1 && own && t == 0) expect(s, SUM_GATE, 64 * CLUSTER * own);
         // Sixteen threads sum up a bin: its four shifts, a quarter of the points each.
 #pragma unroll 1
         for (u32 o = 2 * warp; o < open; o += S::THREADS / 16) {
@@ -230,7 +222,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             const u32 b = lane < 16 ? low : high, start = __shfl_sync(~0u, ends, b - 1 & 31);
             const u32 number = o + (lane >> 4), i = number - (b ? start : 0), tau = t & 3;
             const bool there = number < open;
-            const u32 bin = there ? s.opened[b][i] : 0;
+            const u32 bin = there ? s.notes[0][b].opened[i] : 0;
             Z sum = z_of(0.0, 0.0);
 #pragma unroll 4
             for (u32 p = t / 4 % 4; p < S::POINTS; p += 4) {
@@ -240,18 +232,17 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             }
             sum = plus(sum, shuffled(sum, lane ^ 4));
             sum = plus(sum, shuffled(sum, lane ^ 8));
-            if (there && (t & 12) == 0) *remote<S>(&s.more[i][c][tau], b) = sum;
+            if (there && (t & 12) == 0) put<S>(s, SUM_GATE, b, &s.more[i][c][tau], sum);
         }
-        arrive<S>();
-        await<S>();
+        part<S>();
+        if (own) pass<S>(s, SUM_GATE);
         STAMP(9)
-        const u32 own = s.opens[c];
-        if (32 * own < S::THREADS) peeled = s.came;
+        peeled = 32 * own < S::THREADS;
         if (warp >= own) {
             // The others peel what is known already.
-            peel<S>(args, s, terms, c, nullptr, s.came, t - 32 * own, S::THREADS - 32 * own);
+            peel<S>(args, s, terms, c, false, false, t - 32 * own, S::THREADS - 32 * own);
         } else {
-            const u32 local = s.mine[warp], b = bin_of<S>(c, local);
+            const u32 b = s.opened[warp], local = b % ROWS * R + b / R;
             Z sum = z_of(0.0, 0.0);
 #pragma unroll
             for (u32 i = 0; i < CLUSTER; i += 8)
@@ -265,17 +256,16 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             Z a;
             u64 f;
             const u32 m = up_to_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane, f, a);
-            if (lane < m) keep<S>(args, s, c, atomicAdd(&s.found, 1u), f, a);
+            if (lane < m) keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
             if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
         }
         STAMP(10)
         __syncthreads();
-        came = s.came + CLUSTER;
-        tell<S, S::THREADS>(s, c, 1, t);
-        if (t < CLUSTER) *remote<S>(s.stills + c, t) = s.still;
-        arrive<S>();
-        await<S>();
-        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.stills[lane] : 0);
+        second = true;
+        tell<S, S::THREADS>(s, c, 1, s.still, 0, z_of(0.0, 0.0), t);
+        part<S>();
+        pass<S>(s, MORE_GATE);
+        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.notes[1][lane].open : 0);
         h.steps = 5;
     }
     STAMP(15)
@@ -285,7 +275,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     h.power = power;
     const double leaks = args.verify_leak * args.verify_leak * power;
     const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
-    conclude<S>(args, s, head, h, status, floor_v, floor_v * args.threshold[4], terms, c, peeled, came, t);
+    conclude<S>(args, s, head, h, status, floor_v, floor_v * args.threshold[4], terms, c, peeled, second, t);
 }
 
 #define QUICK(LOGB, LOGV, CLUSTER)                                                              \

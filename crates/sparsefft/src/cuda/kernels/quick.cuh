@@ -36,31 +36,120 @@ struct Guess {
     Z a[2];
     u32 good, pad[3];
 };
-// A coefficient that reaches a block's verifying buckets.
-struct Find {
-    Z a;
-    u64 f;
-};
 
 DEV u32 padded_at(u32 e) { return e + (e >> 3); }
 
-// The same place in the shared memory of another block of the cluster.
-template <class S, class T> DEV T* remote(T* p, u32 block) {
-    if (S::BLOCKS == 1) return p;
+// Blocks of a cluster write into each other's shared memory. A gate of the receiver counts the bytes that
+// come, so that nobody waits for anything else: barriers of the cluster would wait for all of memory. Race
+// checkers do not know gates: with RACECHECK there are plain stores, and barriers.
+enum Gates { POINTS_GATE, WINDOW_GATE, VERIFY_GATE, ENERGY_GATE, FIND_GATE, SUM_GATE, MORE_GATE, LEFT_GATE, GATES };
+
+DEV u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+DEV u32 remote_at(u32 at, u32 block) {
+    u32 r;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at), "r"(block));
+    return r;
+}
+template <class T> DEV T* remote(T* p, u32 block) {
     u64 at;
     asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
     return (T*)at;
 }
-// The barrier of the cluster in two halves; a cluster of one block waits in the second.
+#define ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
+// *p = v in that block.
+template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, Z* p, Z v) {
+    if (S::BLOCKS == 1) {
+        *p = v;
+        return;
+    }
+#ifdef RACECHECK
+    *remote(p, block) = v;
+#else
+    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(remote_at(shared_at(p), block)), "d"(v.x), "d"(v.y),
+                 "r"(remote_at(shared_at(s.gates + gate), block))
+                 : "memory");
+#endif
+}
+template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, u64* p, u64 v) {
+    if (S::BLOCKS == 1) {
+        *p = v;
+        return;
+    }
+#ifdef RACECHECK
+    *remote(p, block) = v;
+#else
+    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(remote_at(shared_at(p), block)), "l"(v),
+                 "r"(remote_at(shared_at(s.gates + gate), block))
+                 : "memory");
+#endif
+}
+template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, double* p, double v) {
+    put<S>(s, gate, block, (u64*)p, (u64)__double_as_longlong(v));
+}
+template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, u32* p, u32 v) {
+    if (S::BLOCKS == 1) {
+        *p = v;
+        return;
+    }
+#ifdef RACECHECK
+    *remote(p, block) = v;
+#else
+    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(remote_at(shared_at(p), block)), "r"(v),
+                 "r"(remote_at(shared_at(s.gates + gate), block))
+                 : "memory");
+#endif
+}
+template <class Shared> DEV void make_gate(Shared& s, Gates gate, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(count) : "memory");
+}
+// So many bytes will come, to a gate of this block or of another.
+template <class Shared> DEV void expect(Shared& s, Gates gate, u32 bytes) {
+#ifndef RACECHECK
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(bytes)
+                 : "memory");
+#endif
+}
+template <class S, class Shared> DEV void announce(Shared& s, Gates gate, u32 block, u32 bytes) {
+#ifndef RACECHECK
+    asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;" ::"r"(
+                     remote_at(shared_at(s.gates + gate), block)),
+                 "r"(bytes)
+                 : "memory");
+#endif
+}
+// Waits until everything has come.
+template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
+#ifndef RACECHECK
+    if (S::BLOCKS == 1) return;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
+                 "@!p bra again;\n"
+                 "}" ::"r"(shared_at(s.gates + gate))
+                 : "memory");
+#endif
+}
+// Everyone is there, and can be written to.
 template <class S> DEV void arrive() {
-    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 template <class S> DEV void await() {
+    if (S::BLOCKS > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// A barrier where gates are none: one block, or for race checkers.
+template <class S> DEV void part() {
+    if (S::BLOCKS == 1) __syncthreads();
+#ifdef RACECHECK
     if (S::BLOCKS > 1) {
+        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
         asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    } else {
-        __syncthreads();
     }
+#endif
+}
+// A barrier of the block, likewise.
+template <class S> DEV void meet() {
+    if (S::BLOCKS > 1) __syncthreads();
+    part<S>();
 }
 
 // A barrier of the first COUNT threads. Tools that look for races know barriers of whole blocks only:
@@ -80,7 +169,7 @@ DEV void wait_for_others(u32 times) {
 
 // What both kernels have: B = R² bins, LINES_ lines of four shifts, V verifying buckets.
 template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
-    static const u32 BLOCKS = CLUSTER, B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
+    static const u32 BLOCKS = CLUSTER, LINES = LINES_, B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
     // Threads of one transform, columns (then rows) of a block, threads with points of a line, of all.
     static const u32 T = R / 8, ROWS = R / CLUSTER, ONE = ROWS * 4 * T, COMB = LINES_ * ONE;
     static const u32 WARPS = COMB / 32, BINS = B / CLUSTER, POINTS = ONE / 4;
@@ -99,6 +188,16 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
 };
 
+// What one block tells another: how many it sent for every part of the frequencies, how many to this block's
+// buckets, how many bins it left open or could not solve, and which; its quiet bins and their energy.
+template <u32 CLUSTER> struct __align__(16) Note {
+    unsigned short shares[CLUSTER < 8 ? 8 : CLUSTER];
+    u32 came, open, flags, pad;
+    unsigned short opened[16];
+    double quiet, quiet_energy;
+    static const u32 PIECES = (CLUSTER < 8 ? 1 : CLUSTER / 8) + 4, CAME = PIECES - 4;
+};
+
 // What both kernels keep in shared memory. FOLDERS are the warps that fold the window, FOUND the most
 // coefficients that a block finds.
 template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
@@ -107,16 +206,19 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Z roots[F::R], fine[F::R];
     Z verify[4 * F::OWN];
     // What came from each block: [number][sender].
-    Find finds[F::EACH * CLUSTER];
-    u64 keys[F::SLOTS];
-    Z values[F::SLOTS];
+    Z find_values[F::EACH * CLUSTER], values[F::SLOTS];
+    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS];
+    u64 gates[GATES];
+    // What the blocks tell each other, the first and the second time; open bins of this one.
+    Note<CLUSTER> notes[2][CLUSTER];
+    __align__(16) unsigned short opened[16];
     Entry known[FOUND];
     double series[100];
     double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
     u32 active, found, open, full, left, still, weak, pad;
-    // Of every block: how many it sent, and how many came; [owner][sender] of those to be ordered.
-    u32 sent[CLUSTER], given[CLUSTER], came[2 * CLUSTER], shares[CLUSTER * CLUSTER];
-    u32 opens[CLUSTER], flags[CLUSTER], lefts[CLUSTER], stills[CLUSTER];
+    // How many were sent to every block, and how many to be ordered; how many of them it knows of.
+    u32 sent[CLUSTER], given[CLUSTER], told[CLUSTER];
+    u32 lefts[CLUSTER];
     u32 listed[F::OWN];
     unsigned short list[F::OWN][F::LIST], list_pad[4];
 };
@@ -164,7 +266,20 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
     return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
 }
 
-// Tables for shared memory, asked for together before anything waits.
+// Makes the gates; by one thread. What comes is known but for finds and sums.
+template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
+    if (S::BLOCKS == 1) return;
+#pragma unroll
+    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE ? S::BLOCKS : 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
+    expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
+    expect(s, VERIFY_GATE, 64 * S::OWN);
+    if (energies) expect(s, ENERGY_GATE, 4 * S::B);
+    if (c == 0) expect(s, LEFT_GATE, 4 * S::BLOCKS);
+}
+
+// Tables for shared memory, asked for together before anything waits; by the threads without points.
 template <class S> struct Tables {
     Z root, fine;
     double term;
@@ -185,9 +300,9 @@ template <class S> struct Tables {
     }
     template <class Shared> __device__ void keep(Shared& s, u32 t) const {
         if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
-        if (t < S::BLOCKS) s.sent[t] = s.given[t] = 0;
+        if (t < S::BLOCKS) s.sent[t] = s.given[t] = s.told[t] = 0;
         if (t < S::OWN) s.listed[t] = 0;
-        for (u32 i = t; i < S::SLOTS; i += S::THREADS) s.keys[i] = ~0ull;
+        for (u32 i = t; i < S::SLOTS; i += S::THREADS - S::COMB) s.keys[i] = ~0ull;
         if (t < S::R) {
             s.roots[t] = root;
             s.fine[t] = fine;
@@ -241,12 +356,13 @@ template <class S, class Shared> DEV void columns(Shared& s, Z* v, const Z* w, u
             const u32 i = m * S::COMB + t, from = i % S::ROWS, shift = i / S::ROWS & 3;
             const u32 k1 = i / S::ROWS / 4 % S::R, which = i / S::ROWS / 4 / S::R;
             Z* to = s.rows + ((which * S::ROWS + k1 % S::ROWS) * 4 + shift) * S::PAD + padded_at(c * S::ROWS + from);
-            *remote<S>(to, k1 / S::ROWS) = s.tiles[((which * S::ROWS + from) * 4 + shift) * S::PAD + padded_at(k1)];
+            const Z point = s.tiles[((which * S::ROWS + from) * 4 + shift) * S::PAD + padded_at(k1)];
+            put<S>(s, POINTS_GATE, k1 / S::ROWS, to, point);
         }
     }
     // While the points travel.
     energy = warp_sum(energy);
-    if (lane < S::BLOCKS) *remote<S>(s.energy + c * S::WARPS + t / 32, lane) = energy;
+    if (lane < S::BLOCKS) put<S>(s, POINTS_GATE, lane, s.energy + c * S::WARPS + t / 32, energy);
 }
 
 // bucket FFT: over j2. The bins take the place of the points.
@@ -329,8 +445,8 @@ template <class S> struct Fold {
             await<S>();
         }
         const u32 own = S::BLOCKS == 1 ? shift * S::FOLDED : 0;
-        if (there) *remote<S>(s.folded + own + padded_at(bucket), shift) = sum;
-        if (i % 32 < S::BLOCKS) *remote<S>(s.wide + c * S::FOLDERS + i / 32, i % 32) = wide;
+        if (there) put<S>(s, WINDOW_GATE, shift, s.folded + own + padded_at(bucket), sum);
+        if (i % 32 < S::BLOCKS) put<S>(s, WINDOW_GATE, i % 32, s.wide + c * S::FOLDERS + i / 32, wide);
     }
 };
 
@@ -348,7 +464,7 @@ template <class S, class Shared> DEV void transform_window(const Quick& args, Sh
 #pragma unroll
         for (u32 q = 0; q < P; q++) {
             const u32 b = q * S::TV + thread;
-            *remote<S>(s.verify + (b % S::OWN) * 4 + shift, b / S::OWN) = p[q];
+            put<S>(s, VERIFY_GATE, b / S::OWN, s.verify + (b % S::OWN) * 4 + shift, p[q]);
         }
     }
 }
@@ -356,66 +472,92 @@ template <class S, class Shared> DEV void transform_window(const Quick& args, Sh
 // Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
 // frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
 // counter far away.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, u32 c, u64 f, Z a) {
+template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u64 f, Z a) {
     const u32 orderer = S::BLOCKS == 1 ? 0 : (u32)((f * S::BLOCKS) >> __popcll(args.mask));
     const u32 place = atomicAdd(s.given + orderer, 1u);
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-    const i64 low = (i64)::floor(p) - 1;
-    Find find;
-    find.a = a;
-    find.f = f;
-    u32 before = ~0u;
-#pragma unroll
-    for (u32 j = 0; j < (S::BLOCKS == 1 ? 1 : 4); j++) {
-        const u32 owner = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-        if (owner != before) {
-            const u32 at = atomicAdd(s.sent + owner, 1u);
-            if (at < S::EACH) {
-                *remote<S>(s.finds + at * S::BLOCKS + c, owner) = find;
-            } else {
-                s.full = 1;
-            }
+    const u32 low = (u32)(i64)p - 1;
+    // Four buckets in a row belong to one block or to two.
+    const u32 owner = (low & (S::V - 1)) / S::OWN, other = (low + 3 & (S::V - 1)) / S::OWN;
+#pragma unroll 1
+    for (u32 to = owner;; to = other) {
+        const u32 at = atomicAdd(s.sent + to, 1u), slot = at * S::BLOCKS + c;
+        if (at < S::EACH) {
+            put<S>(s, gate, to, s.find_values + slot, a);
+            put<S>(s, gate, to, s.find_keys + slot, f);
+        } else {
+            s.full = 1;
         }
-        before = owner;
+        if (to == other) break;
     }
     if (place < S::SHARE) {
-        *remote<S>(s.keys + place * S::BLOCKS + c, orderer) = f;
-        *remote<S>(s.values + place * S::BLOCKS + c, orderer) = a;
+        const u32 slot = place * S::BLOCKS + c;
+        put<S>(s, gate, orderer, s.values + slot, a);
+        put<S>(s, gate, orderer, s.keys + slot, f);
     }
 }
 // Notes what was found, and sends it.
-template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, u32 c, u32 at, u64 f, Z a) {
+template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gates gate, u32 c, u32 at, u64 f, Z a) {
     Entry e = {f, a.x, a.y};
     s.known[at] = e;
-    send<S>(args, s, c, f, a);
+    send<S>(args, s, gate, c, f, a);
 }
-// Tells the others how many were sent, the first or the second time, by the first THREADS threads.
-template <class S, u32 THREADS, class Shared> DEV void tell(Shared& s, u32 c, u32 time, u32 t) {
-    if (t < S::BLOCKS)
-        *remote<S>(s.came + time * S::BLOCKS + c, t) = s.sent[t] < S::EACH ? s.sent[t] : S::EACH;
-    for (u32 i = t; i < S::BLOCKS * S::BLOCKS; i += THREADS)
-        *remote<S>(s.shares + i % S::BLOCKS * S::BLOCKS + c, i / S::BLOCKS) = s.given[i % S::BLOCKS];
+// Tells the others how many were sent, how many bins are open, and what else a note says, the first or the
+// second time; by the first THREADS threads, after they have met.
+template <class S, u32 THREADS, class Shared>
+DEV void tell(Shared& s, u32 c, u32 time, u32 open, u32 flags, Z quiet, u32 t) {
+    typedef Note<S::BLOCKS> N;
+    const Gates gate = time ? MORE_GATE : FIND_GATE;
+#pragma unroll 1
+    for (u32 i = t; i < N::PIECES * S::BLOCKS; i += THREADS) {
+        const u32 piece = i % N::PIECES, to = i / N::PIECES;
+        Z v = quiet;
+        if (piece < N::CAME) {
+            u32 g[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) {
+                const u32 at = 8 * piece + 2 * k;
+                g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
+            }
+            v = z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+        } else if (piece == N::CAME) {
+            v = z_of(__hiloint2double(open, s.sent[to] < S::EACH ? s.sent[to] : S::EACH), __hiloint2double(0, flags));
+        } else if (piece < N::PIECES - 1) {
+            v = ((const Z*)s.opened)[piece - N::CAME - 1];
+        }
+        put<S>(s, gate, to, (Z*)&s.notes[time][c] + piece, v);
+    }
+    if (S::BLOCKS > 1 && t < S::BLOCKS) {
+        const u32 sent = s.sent[t] < S::EACH ? s.sent[t] : S::EACH, given = s.given[t] < S::SHARE ? s.given[t] : S::SHARE;
+        announce<S>(s, gate, t, 16 * N::PIECES + 24 * (sent + given) - s.told[t]);
+        s.told[t] = 24 * (sent + given);
+    }
 }
 
-// peel: gains and tones of the coefficients that reached this block; of each sender, from `from` on, and
-// as many as `to` says.
+// peel: gains and tones of the coefficients that reached this block; those that came the first time, the
+// second time, or both.
 template <class S, class Shared>
-DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, const u32* from, const u32* to, u32 thread,
+DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, bool to_second, u32 thread,
               u32 threads) {
     const Ring ring = {args.n, args.mask, args.inverse};
     u32 most = 0;
 #pragma unroll
-    for (u32 b = 0; b < S::BLOCKS; b++) most = to[b] > most ? to[b] : most;
+    for (u32 b = 0; b < S::BLOCKS; b++) {
+        const u32 its = s.notes[to_second][b].came;
+        most = its > most ? its : most;
+    }
+#pragma unroll 1
     for (u32 i = thread; i < 4 * S::BLOCKS * most; i += threads) {
         const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
-        if (number >= to[sender] || (from && number < from[sender])) continue;
-        const Find find = s.finds[slot];
-        const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
+        if (number >= s.notes[to_second][sender].came) continue;
+        if (from_second && number < s.notes[0][sender].came) continue;
+        const u64 f = s.find_keys[slot];
+        const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
         const double lowest = ::floor(p) - 1.0;
         const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
         Tone& tone = s.tones[slot];
         tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
+        tone.v[k] = times(s.find_values[slot], ring.root(f * k & args.mask));
         if (b / S::OWN == c) {
             const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
             if (at < S::LIST) s.list[b % S::OWN][at] = i;
@@ -445,42 +587,51 @@ template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i) 
     if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
-// How many coefficients there are in all.
-template <class S, class Shared> DEV u32 all_of(Shared& s, u32 lane) {
-    u32 all = 0;
+// How many coefficients there are: in all, of frequencies or of blocks before this one, of its part; the most
+// that one block sent for any part, and for this one.
+template <class S> struct Shares {
+    u32 all, before, found_before, mine, most, top;
+
+    template <class Shared> __device__ Shares(Shared& s, u32 second, u32 c, u32 lane) {
+        if (S::BLOCKS == 1) {
+            all = mine = most = top = s.notes[second][0].shares[0];
+            before = found_before = 0;
+            return;
+        }
+        all = before = found_before = mine = most = top = 0;
 #pragma unroll
-    for (u32 i = 0; i < S::BLOCKS * S::BLOCKS; i += 32)
-        if (i + lane < S::BLOCKS * S::BLOCKS) all += s.shares[i + lane];
-    return __reduce_add_sync(~0u, all);
-}
+        for (u32 k = 0; k < S::BLOCKS * S::BLOCKS; k += 32) {
+            const u32 i = k + lane, sender = i / S::BLOCKS, orderer = i % S::BLOCKS;
+            const u32 count = i < S::BLOCKS * S::BLOCKS ? s.notes[second][sender].shares[orderer] : 0;
+            all += count;
+            before += orderer < c ? count : 0;
+            found_before += sender < c ? count : 0;
+            mine += orderer == c ? count : 0;
+            most = count > most ? count : most;
+            top = orderer == c && count > top ? count : top;
+        }
+        all = __reduce_add_sync(~0u, all);
+        before = __reduce_add_sync(~0u, before);
+        found_before = __reduce_add_sync(~0u, found_before);
+        mine = __reduce_add_sync(~0u, mine);
+        most = __reduce_max_sync(~0u, most);
+        top = __reduce_max_sync(~0u, top);
+    }
+};
 
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
 template <class S, u32 THREADS, class Shared>
-DEV void deliver(const Quick& args, Shared& s, Entry* out, u32 c, u32 thread) {
-    const u32 lane = thread & 31;
-    u32 before = 0, mine = 0, most = 0, top = 0, found_before = 0;
-#pragma unroll
-    for (u32 k = 0; k < S::BLOCKS * S::BLOCKS; k += 32) {
-        const u32 i = k + lane, count = i < S::BLOCKS * S::BLOCKS ? s.shares[i] : 0;
-        const u32 orderer = i / S::BLOCKS, sender = i % S::BLOCKS;
-        before += orderer < c ? count : 0;
-        found_before += sender < c ? count : 0;
-        mine += orderer == c ? count : 0;
-        most = count > most ? count : most;
-        top = orderer == c && count > top ? count : top;
-    }
-    before = __reduce_add_sync(~0u, before);
-    found_before = __reduce_add_sync(~0u, found_before);
-    mine = __reduce_add_sync(~0u, mine);
-    most = __reduce_max_sync(~0u, most);
-    top = __reduce_max_sync(~0u, top) * S::BLOCKS;
+DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 thread) {
+    const u32 top = shares.top * S::BLOCKS;
+    u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
-    if (most <= S::SHARE) {
+    if (shares.most <= S::SHARE) {
         // The bins are not needed any more.
         Entry* sorted = (Entry*)s.rows;
         static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
         // Four lanes compare one frequency with the others.
+#pragma unroll 1
         for (u32 i = thread; i < (4 * top + 31) / 32 * 32; i += THREADS) {
             const u64 key = i / 4 < top ? s.keys[i / 4] : ~0ull;
             if (!__any_sync(~0u, key != ~0ull)) continue;
@@ -506,7 +657,7 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, u32 c, u32 thread) {
 #endif
     } else {
         wait_for_others(1);
-        before = found_before;
+        before = shares.found_before;
         mine = s.found;
     }
     if (before >= args.capacity) return;
@@ -515,43 +666,44 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, u32 c, u32 thread) {
     for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
 }
 
-// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest;
-// finds number `from` and on of each sender have not been peeled.
+// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds
+// that came the first time have been peeled or not, and there was a second time or not.
 template <class S, class Shared>
 DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
-                  u32 terms, u32 c, const u32* from, const u32* to, u32 t) {
-    const u32 lane = t & 31, all = all_of<S>(s, lane);
-    if (status == EXPLAINED && all > args.capacity) status = FULL;
-    peel<S>(args, s, terms, c, from, to, t, S::THREADS);
-    __syncthreads();
-    STAMP(16)
+                  u32 terms, u32 c, bool peeled, bool second, u32 t) {
+    const u32 lane = t & 31;
+    const Shares<S> shares(s, second, c, lane);
+    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+    // Results are on their way while the buckets are judged.
     if (t < S::JUDGES) {
-        judge<S>(s, limit, t);
+        peel<S>(args, s, terms, c, peeled, second, t, S::JUDGES);
         wait_for_others(1);
     } else {
-        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), c, t - S::JUDGES);
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, t - S::JUDGES);
     }
+    STAMP(16)
+    pass<S>(s, VERIFY_GATE);
+    meet<S>();
+    if (t < S::JUDGES) judge<S>(s, limit, t);
+    if (c == 0 && t == S::JUDGES) {
+        h.status = 0;
+        h.known = shares.all < args.capacity ? shares.all : args.capacity;
+        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+        *head = h;
+    }
+    // The host may be waiting for the status alone: the coefficients and the header come first.
+    if (t == S::JUDGES) __threadfence_system();
     __syncthreads();
     STAMP(17)
-    if (t == 0) *remote<S>(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
-    arrive<S>();
-    if (S::BLOCKS > 1 && (c > 0 || t >= 32)) return;
-    h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
-    await<S>();
+    if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
+    meet<S>();
+    if (c > 0 || t >= 32) return;
+    pass<S>(s, LEFT_GATE);
     u32 left = lane < S::BLOCKS ? s.lefts[lane] : 0;
     const bool full = __any_sync(~0u, left >> 31);
     left = __reduce_add_sync(~0u, left & ~(1u << 31));
     if (status == EXPLAINED && full) status = FULL;
     if (status == EXPLAINED && left) status = BLIND;
-    if (t == 0) {
-        h.status = 0;
-        h.known = all < args.capacity ? all : args.capacity;
-        h.left = left;
-        *head = h;
-        // The host may be waiting for the status alone: the coefficients, which the others wrote before the
-        // barrier, and the header come first.
-        __threadfence_system();
-        *(volatile u32*)&head->status = status;
-    }
+    if (t == 0) *(volatile u32*)&head->status = status;
     STAMP(18)
 }
