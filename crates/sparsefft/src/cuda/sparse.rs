@@ -197,7 +197,15 @@ struct Ready {
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
     kernel: Kernel,
+    /// Whether all words of the landing place are [`NOTHING`].
+    blank: bool,
+    /// What the last transform said.
+    last: Option<Header>,
 }
+
+/// A word of a landing place that the kernel has not written yet. Frequencies are below 2^63, and values that
+/// explain a signal are numbers.
+const NOTHING: u64 = u64::MAX;
 
 /// Which kernels a level is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -417,8 +425,11 @@ impl CudaPlan {
             let conclude = |(head, entries): (Header, Entries)| {
                 // SAFETY: nothing is started on this level before the loop ends.
                 let entries = unsafe { entries.get() };
-                let answer = quick.level.answer(plan, &head, entries, signal.is_real(), 1).ok()?;
-                Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
+                let answer = quick.level.answer(plan, &head, entries, signal.is_real(), 1).ok();
+                if quick.direct(part.len()) {
+                    quick.tidy(&head);
+                }
+                Some(self.plan.finish(answer?, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
             };
             done.push(outcome.ok().and_then(conclude));
         }
@@ -692,7 +703,11 @@ impl CudaPlan {
             (None, Some(Some(ready))) => ready,
             _ => return Ok(false),
         };
+        if ready.direct(signals.len()) && ready.landing.words == 0 {
+            ready.clear(&self.device)?;
+        }
         ready.launch(&self.device, &self.kernels, signals)?;
+        ready.blank = false;
         if copy {
             ready.fetch(&self.device, &self.plan, signals.len())?;
         }
@@ -712,7 +727,7 @@ impl CudaPlan {
             Some(quick) => &**quick,
             None => levels.first()?.as_ref()?,
         };
-        let h = ready.header(0)?;
+        let h = ready.last?;
         Some([h.status, h.steps, h.rounds, h.lines, h.climbs, h.known, h.open])
     }
 }
@@ -779,6 +794,8 @@ impl Ready {
             batch: 0,
             landing: Landing::empty(),
             kernel,
+            blank: false,
+            last: None,
         })
     }
 
@@ -836,11 +853,7 @@ impl Ready {
         };
         let shape = *shape;
         if self.direct(batch) {
-            // The kernel writes into the landing place itself; the status comes last.
-            device.shared.context.bind_to_thread().map_err(failed)?;
-            self.landing.reserve(args.out_stride as usize)?;
-            // SAFETY: the header of a result, whose last transform has been waited for.
-            unsafe { self.landing.at.cast::<u32>().write_volatile(0) };
+            // The kernel writes into the landing place itself.
             args.out = self.landing.at as u64;
         } else {
             self.reserve_out(device, args.out_stride as usize, batch)?;
@@ -952,26 +965,56 @@ impl Ready {
         self.kernel != Kernel::General && batch == 1
     }
 
-    /// Waits for the status that the kernel writes after everything else, which is there sooner than
-    /// the driver knows that the kernel has ended.
-    fn await_status(&self, device: &Device) -> Result<(), Error> {
-        loop {
-            for _ in 0..4096 {
-                // SAFETY: the header of a result, in memory that the kernel writes.
-                if unsafe { self.landing.at.cast::<u32>().read_volatile() } != 0 {
-                    // What was written before the status is read after it.
-                    std::sync::atomic::fence(Ordering::Acquire);
-                    return Ok(());
-                }
+    /// Makes the landing place ready for a kernel that writes into it.
+    fn clear(&mut self, device: &Device) -> Result<(), Error> {
+        let words = self.level.args.out_stride as usize / 8;
+        if self.landing.words < words {
+            device.shared.context.bind_to_thread().map_err(failed)?;
+            self.landing.reserve(8 * words)?;
+            self.blank = false;
+        }
+        if !self.blank {
+            self.blot(words);
+        }
+        // Until the answer has been read.
+        self.blank = false;
+        Ok(())
+    }
+
+    fn blot(&mut self, words: usize) {
+        // SAFETY: the landing place has this many words, and no kernel is running.
+        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
+    }
+
+    /// The answer of a kernel that wrote into the landing place has been read: the next one finds it blank.
+    fn tidy(&mut self, head: &Header) {
+        let known = head.known.min(self.level.args.capacity) as usize;
+        self.blot((size_of::<Header>() + known * size_of::<Entry>()) / 8);
+        self.blank = true;
+    }
+
+    /// Waits for some words that the kernel writes, which are there sooner than the driver knows that the kernel
+    /// has ended, and in any order.
+    fn await_words(&self, device: &Device, from: usize, to: usize) -> Result<(), Error> {
+        let mut tries = 0u32;
+        for i in from..to {
+            // SAFETY: inside the landing place, which the kernel writes.
+            while unsafe { self.landing.at.add(i).read_volatile() } == NOTHING {
                 std::hint::spin_loop();
-            }
-            // SAFETY: the stream of the device.
-            match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
-                sys::CUresult::CUDA_ERROR_NOT_READY => {}
-                // Ended, with a status or with an error.
-                _ => return device.synchronize(),
+                tries += 1;
+                if tries.is_multiple_of(4096) {
+                    // SAFETY: the stream of the device.
+                    match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
+                        sys::CUresult::CUDA_ERROR_NOT_READY => {}
+                        // Ended: everything is there, or there is an error.
+                        _ => return device.synchronize(),
+                    }
+                }
             }
         }
+        // What is read later is read after this.
+        std::sync::atomic::fence(Ordering::Acquire);
+        Ok(())
     }
 
     /// Enqueues the copy of the results.
@@ -1011,6 +1054,9 @@ impl Ready {
         plan: &Plan,
         signals: &[Signal<'_>],
     ) -> Result<(), Error> {
+        if self.direct(signals.len()) {
+            self.clear(device)?;
+        }
         self.launch(device, kernels, signals)?;
         self.fetch(device, plan, signals.len())?;
         self.wait(device, signals.len())
@@ -1018,7 +1064,11 @@ impl Ready {
 
     /// Waits for the results of so many signals.
     fn wait(&self, device: &Device, batch: usize) -> Result<(), Error> {
-        if self.direct(batch) { self.await_status(device) } else { device.synchronize() }
+        if self.direct(batch) {
+            self.await_words(device, 0, size_of::<Header>() / 8)
+        } else {
+            device.synchronize()
+        }
     }
 
     /// Transforms these signals and brings the results.
@@ -1058,12 +1108,15 @@ impl Ready {
         let Some(head) = self.header(i) else {
             return Err(Error::Device("a result is missing".into()));
         };
+        self.last = Some(head);
         if head.status() != Status::Explained {
             return Ok(Err(head.status()));
         }
         let known = (head.known as usize).min(self.level.args.capacity as usize);
         let bytes = size_of::<Header>() + known * size_of::<Entry>();
-        if batch == 1 && !self.direct(batch) && bytes > prefix {
+        if self.direct(batch) {
+            self.await_words(device, size_of::<Header>() / 8, bytes / 8)?;
+        } else if batch == 1 && bytes > prefix {
             // More than expected: fetch the whole.
             self.landing.reserve(stride)?;
             // SAFETY: as in `fetch`.

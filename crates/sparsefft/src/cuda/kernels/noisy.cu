@@ -33,7 +33,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     static const u32 HALF = F::COMB / 2;
     static const u32 ACTIVE = F::BINS * 3 / 8 < HALF ? F::BINS * 3 / 8 : HALF;
     // Open bins: that a block may have, of all, that a block solves; groups of warps that solve them.
-    static const u32 MINE = 12, OPENS = 48, SLOTS = OPENS / CLUSTER, ROLES = 6;
+    static const u32 MINE = 12, OPENS = 48, SOLVES = OPENS / CLUSTER, ROLES = 6;
     static const u32 GROUPS = THREADS / (32 * ROLES);
     // Steps of the energies' histogram: 64 for a factor of two.
     static const u32 DIGITS = 2048;
@@ -54,10 +54,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         };
     };
     struct Solver {
-        Z u[SLOTS][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
+        Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
         double places[ALL_LANES];
     };
-    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SLOTS> {
+    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SOLVES> {
         // The other lines come after the exchange, tones after the sums.
         union {
             Z tiles[F::TILES];
@@ -75,7 +75,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         double noise, least;
         u32 status, all_active;
         // Of the bins that this block solves: the six lines from every block, the other two from one.
-        Z sums[SLOTS][CLUSTER][4 * MORE_LINES], lanes[SLOTS][8];
+        Z sums[SOLVES][CLUSTER][4 * MORE_LINES], lanes[SOLVES][8];
         u32 bins[OPENS];
         u32 solved[GROUPS][ROLES];
         u32 counted[3 * F::WARPS], digit, rank;
@@ -397,7 +397,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         Z calm = z_of(0.0, 0.0);
 #pragma unroll
         for (u32 i = 0; i < S::WARPS; i++) calm = plus(calm, z_of(s.parts[i], s.parts[S::WARPS + i]));
-        tell<S, S::COMB>(s, c, 0, s.open, (s.active > S::ACTIVE ? 1u : 0) | s.weak << 1, calm, t);
+        tell_opens<S, S::COMB>(s, c, s.active > S::ACTIVE, calm, t);
+        tell<S, S::COMB>(s, c, 0, s.weak, t);
     } else {
         // Nobody waits for these warps before the finds are sent: the other lines of open bins are asked for
         // before it is known whether there are any.
@@ -444,6 +445,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     }
     STAMP(8)
     meet<S>();
+    pass<S>(s, OPEN_GATE);
     pass<S>(s, FIND_GATE);
     STAMP(9)
 
@@ -452,10 +454,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const double least = s.least;
 #pragma unroll
     for (u32 b = 0; b < CLUSTER; b++) {
-        const Note<CLUSTER>& its = s.notes[0][b];
+        const Opens& its = s.opens[b];
         open += its.open;
         most = its.open > most ? its.open : most;
-        flags |= its.flags;
+        flags |= (its.crowded ? 1 : 0) | s.notes[0][b].wrong << 1;
         quiet += its.quiet;
         quiet_energy += its.quiet_energy;
     }
@@ -474,8 +476,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         for (u32 k = t; k < CLUSTER * S::MINE; k += S::THREADS) {
             const u32 b = k / S::MINE, i = k % S::MINE;
             u32 at = i;
-            for (u32 k = 0; k < b; k++) at += s.notes[0][k].open;
-            if (i < s.notes[0][b].open) s.bins[at] = s.notes[0][b].opened[i];
+            for (u32 k = 0; k < b; k++) at += s.opens[k].open;
+            if (i < s.opens[b].open) s.bins[at] = s.opens[b].bins[i];
         }
         const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
         if (slots && t == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
@@ -602,11 +604,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         STAMP(12)
         __syncthreads();
         second = true;
-        tell<S, S::THREADS>(s, c, 1, s.still, 0, z_of(0.0, 0.0), t);
+        tell<S, S::THREADS>(s, c, 1, 0, t);
         part<S>();
         pass<S>(s, MORE_GATE);
         open = 0;
-        for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].open;
+        for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].still;
         h.steps = 7;
     }
     STAMP(15)

@@ -19,6 +19,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
     typedef Frame<LOGB, LOGV, CLUSTER, 1> F;
     // More threads than hold points decode, where warps are few.
     static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, THREADS = DECODE + 32 * F::HELPERS;
+    // Of them, some send what was found while others ask for more about the rest.
+    static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2, TELLERS = CLUSTER == 1 ? DECODE : DECODE / 2;
     // A warp solves a bin with three frequencies or more.
     static const u32 OPENS = 8;
     static_assert(32 * OPENS <= THREADS, "");
@@ -100,7 +102,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     if (helper) {
         const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c;
         if (shift < 4) transform_window<S>(args, s, shift, lane);
-        wait_for_others(4);
+        wait_for_others(5);
     } else {
         if (!combs || CLUSTER == 1) {
             const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.25 * args.bin);
@@ -165,39 +167,44 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         }
         some_threads_sync<S::DECODE>();
         STAMP(6)
-        // Finds go into this block's list, and to the blocks whose buckets they reach.
-        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::DECODE) {
-            const u32 entry = i >> 1, which = i & 1;
-            const bool there = i < 2 * active, one = there && s.one[entry].good;
-            const bool two = there && !one && s.two[entry].good;
-            if (there && !one && !two && !which) {
-                const u32 at = atomicAdd(&s.open, 1u);
-                if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[entry]);
-            }
-            const bool found = two || (one && !which);
-            const u32 mask = __ballot_sync(~0u, found);
-            u32 at = 0;
-            if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
-            at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
-            if (found) {
-                const Guess& g = one ? s.one[entry] : s.two[entry];
-                keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
-            }
+        for (u32 i = t; i < active; i += S::DECODE) {
+            if (s.one[i].good || s.two[i].good) continue;
+            const u32 at = atomicAdd(&s.open, 1u);
+            if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[i]);
         }
         some_threads_sync<S::DECODE>();
-        tell<S, S::DECODE>(s, c, 0, s.open, s.active > S::ACTIVE, z_of(0.0, 0.0), t);
+        if (t >= S::SENDERS || CLUSTER == 1)
+            tell_opens<S, S::TELLERS>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), t - (S::DECODE - S::TELLERS));
+        if (t < S::SENDERS) {
+            // Finds go into this block's list, and to the blocks whose buckets they reach.
+            for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::SENDERS) {
+                const u32 entry = i >> 1, which = i & 1;
+                const bool there = i < 2 * active, one = there && s.one[entry].good;
+                const bool two = there && !one && s.two[entry].good, found = two || (one && !which);
+                const u32 mask = __ballot_sync(~0u, found);
+                u32 at = 0;
+                if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+                if (found) {
+                    const Guess& g = one ? s.one[entry] : s.two[entry];
+                    keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
+                }
+            }
+            senders_sync<S::SENDERS>();
+            tell<S, S::SENDERS>(s, c, 0, 0, t);
+        } else {
+            wait_for_others(1);
+        }
     }
     STAMP(7)
-    meet<S>();
-    pass<S>(s, FIND_GATE);
+    part<S>();
+    pass<S>(s, OPEN_GATE);
     STAMP(8)
 
-    const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
-    u32 status = first_status(power, s.wideness);
     // Lane b has the number of open bins up to those of block b.
-    u32 open = lane < CLUSTER ? s.notes[0][lane].open : 0;
-    const u32 own = s.open;
-    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.notes[0][lane].flags);
+    u32 open = lane < CLUSTER ? s.opens[lane].open : 0;
+    const u32 own = s.opens[c].open;
+    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.opens[lane].crowded);
     const bool many = __any_sync(~0u, open > S::OPENS);
 #pragma unroll
     for (u32 d = 1; d < 32; d <<= 1) {
@@ -206,6 +213,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     }
     const u32 ends = open;
     open = __shfl_sync(~0u, open, 31);
+    const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
+    u32 status = first_status(power, s.wideness);
     if (status == EXPLAINED && crowded) status = TOO_CROWDED;
     if (status == EXPLAINED && many) status = OPEN;
     bool peeled = false, second = false;
@@ -215,14 +224,15 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
         if (CLUSTER > 1 && own && t == 0) expect(s, SUM_GATE, 64 * CLUSTER * own);
-        // Sixteen threads sum up a bin: its four shifts, a quarter of the points each.
+        // Sixteen threads sum up a bin: its four shifts, a quarter of the points each. Others send meanwhile.
+        const u32 summing = CLUSTER == 1 ? 0 : S::SENDERS / 32;
 #pragma unroll 1
-        for (u32 o = 2 * warp; o < open; o += S::THREADS / 16) {
+        for (u32 o = 2 * (warp - summing); warp >= summing && o < open; o += S::THREADS / 16 - 2 * summing) {
             const u32 low = __popc(__ballot_sync(~0u, ends <= o)), high = __popc(__ballot_sync(~0u, ends <= o + 1));
             const u32 b = lane < 16 ? low : high, start = __shfl_sync(~0u, ends, b - 1 & 31);
             const u32 number = o + (lane >> 4), i = number - (b ? start : 0), tau = t & 3;
             const bool there = number < open;
-            const u32 bin = there ? s.notes[0][b].opened[i] : 0;
+            const u32 bin = there ? s.opens[b].bins[i] : 0;
             Z sum = z_of(0.0, 0.0);
 #pragma unroll 4
             for (u32 p = t / 4 % 4; p < S::POINTS; p += 4) {
@@ -235,11 +245,12 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             if (there && (t & 12) == 0) put<S>(s, SUM_GATE, b, &s.more[i][c][tau], sum);
         }
         part<S>();
-        if (own) pass<S>(s, SUM_GATE);
+        if (warp < own) pass<S>(s, SUM_GATE);
         STAMP(9)
         peeled = 32 * own < S::THREADS;
         if (warp >= own) {
             // The others peel what is known already.
+            pass<S>(s, FIND_GATE);
             peel<S>(args, s, terms, c, false, false, t - 32 * own, S::THREADS - 32 * own);
         } else {
             const u32 b = s.opened[warp], local = b % ROWS * R + b / R;
@@ -262,12 +273,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         STAMP(10)
         __syncthreads();
         second = true;
-        tell<S, S::THREADS>(s, c, 1, s.still, 0, z_of(0.0, 0.0), t);
+        tell<S, S::THREADS>(s, c, 1, 0, t);
         part<S>();
         pass<S>(s, MORE_GATE);
-        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.notes[1][lane].open : 0);
+        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.notes[1][lane].still : 0);
         h.steps = 5;
     }
+    meet<S>();
+    pass<S>(s, FIND_GATE);
     STAMP(15)
     if (status == EXPLAINED && open) status = OPEN;
     h.open = open;

@@ -42,7 +42,18 @@ DEV u32 padded_at(u32 e) { return e + (e >> 3); }
 // Blocks of a cluster write into each other's shared memory. A gate of the receiver counts the bytes that
 // come, so that nobody waits for anything else: barriers of the cluster would wait for all of memory. Race
 // checkers do not know gates: with RACECHECK there are plain stores, and barriers.
-enum Gates { POINTS_GATE, WINDOW_GATE, VERIFY_GATE, ENERGY_GATE, FIND_GATE, SUM_GATE, MORE_GATE, LEFT_GATE, GATES };
+enum Gates {
+    POINTS_GATE,
+    WINDOW_GATE,
+    VERIFY_GATE,
+    ENERGY_GATE,
+    OPEN_GATE,
+    FIND_GATE,
+    SUM_GATE,
+    MORE_GATE,
+    LEFT_GATE,
+    GATES
+};
 
 DEV u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEV u32 remote_at(u32 at, u32 block) {
@@ -161,6 +172,14 @@ template <u32 COUNT> DEV void some_threads_sync() {
     asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory");
 #endif
 }
+// Likewise, beside the other.
+template <u32 COUNT> DEV void senders_sync() {
+#ifdef RACECHECK
+    __syncthreads();
+#else
+    asm volatile("bar.sync 3, %0;" ::"n"(COUNT) : "memory");
+#endif
+}
 DEV void wait_for_others(u32 times) {
 #ifdef RACECHECK
     for (u32 i = 0; i < times; i++) __syncthreads();
@@ -188,14 +207,19 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
 };
 
-// What one block tells another: how many it sent for every part of the frequencies, how many to this block's
-// buckets, how many bins it left open or could not solve, and which; its quiet bins and their energy.
+// What one block tells another when it has sent what it found: how many for every part of the frequencies, how
+// many to this block's buckets; bins that it could not solve, and something wrong.
 template <u32 CLUSTER> struct __align__(16) Note {
     unsigned short shares[CLUSTER < 8 ? 8 : CLUSTER];
-    u32 came, open, flags, pad;
-    unsigned short opened[16];
+    u32 came, still, wrong, pad;
+    static const u32 PIECES = (CLUSTER < 8 ? 1 : CLUSTER / 8) + 1, CAME = PIECES - 1;
+};
+// And before: how many bins it left open, which, and whether it has too many; its quiet bins and their energy.
+struct __align__(16) Opens {
+    u32 open, crowded, pad[2];
+    unsigned short bins[16];
     double quiet, quiet_energy;
-    static const u32 PIECES = (CLUSTER < 8 ? 1 : CLUSTER / 8) + 4, CAME = PIECES - 4;
+    static const u32 PIECES = 4;
 };
 
 // What both kernels keep in shared memory. FOLDERS are the warps that fold the window, FOUND the most
@@ -211,6 +235,7 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     u64 gates[GATES];
     // What the blocks tell each other, the first and the second time; open bins of this one.
     Note<CLUSTER> notes[2][CLUSTER];
+    Opens opens[CLUSTER];
     __align__(16) unsigned short opened[16];
     Entry known[FOUND];
     double series[100];
@@ -275,6 +300,7 @@ template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool ener
     expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
     expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
     expect(s, VERIFY_GATE, 64 * S::OWN);
+    expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
     if (energies) expect(s, ENERGY_GATE, 4 * S::B);
     if (c == 0) expect(s, LEFT_GATE, 4 * S::BLOCKS);
 }
@@ -477,10 +503,9 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
     const u32 place = atomicAdd(s.given + orderer, 1u);
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1;
-    // Four buckets in a row belong to one block or to two.
     const u32 owner = (low & (S::V - 1)) / S::OWN, other = (low + 3 & (S::V - 1)) / S::OWN;
 #pragma unroll 1
-    for (u32 to = owner;; to = other) {
+    for (u32 to = owner;; to = (to + 1) % S::BLOCKS) {
         const u32 at = atomicAdd(s.sent + to, 1u), slot = at * S::BLOCKS + c;
         if (at < S::EACH) {
             put<S>(s, gate, to, s.find_values + slot, a);
@@ -502,16 +527,27 @@ template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gat
     s.known[at] = e;
     send<S>(args, s, gate, c, f, a);
 }
-// Tells the others how many were sent, how many bins are open, and what else a note says, the first or the
-// second time; by the first THREADS threads, after they have met.
+// Tells the others about open bins; by THREADS threads, after the decoders have met.
 template <class S, u32 THREADS, class Shared>
-DEV void tell(Shared& s, u32 c, u32 time, u32 open, u32 flags, Z quiet, u32 t) {
+DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
+#pragma unroll 1
+    for (u32 i = thread; i < Opens::PIECES * S::BLOCKS; i += THREADS) {
+        const u32 piece = i % Opens::PIECES, to = i / Opens::PIECES;
+        Z v = quiet;
+        if (piece == 0) v = z_of(__hiloint2double(crowded, s.open), 0.0);
+        if (piece == 1 || piece == 2) v = ((const Z*)s.opened)[piece - 1];
+        put<S>(s, OPEN_GATE, to, (Z*)&s.opens[c] + piece, v);
+    }
+}
+// Tells the others how many were sent, the first or the second time; by THREADS threads, after they have met.
+template <class S, u32 THREADS, class Shared>
+DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     typedef Note<S::BLOCKS> N;
     const Gates gate = time ? MORE_GATE : FIND_GATE;
 #pragma unroll 1
-    for (u32 i = t; i < N::PIECES * S::BLOCKS; i += THREADS) {
+    for (u32 i = thread; i < N::PIECES * S::BLOCKS; i += THREADS) {
         const u32 piece = i % N::PIECES, to = i / N::PIECES;
-        Z v = quiet;
+        Z v;
         if (piece < N::CAME) {
             u32 g[4];
 #pragma unroll
@@ -520,17 +556,17 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 open, u32 flags, Z quiet, u32 t) {
                 g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
             }
             v = z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
-        } else if (piece == N::CAME) {
-            v = z_of(__hiloint2double(open, s.sent[to] < S::EACH ? s.sent[to] : S::EACH), __hiloint2double(0, flags));
-        } else if (piece < N::PIECES - 1) {
-            v = ((const Z*)s.opened)[piece - N::CAME - 1];
+        } else {
+            const u32 sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
+            v = z_of(__hiloint2double(s.still, sent), __hiloint2double(0, wrong));
         }
         put<S>(s, gate, to, (Z*)&s.notes[time][c] + piece, v);
     }
-    if (S::BLOCKS > 1 && t < S::BLOCKS) {
-        const u32 sent = s.sent[t] < S::EACH ? s.sent[t] : S::EACH, given = s.given[t] < S::SHARE ? s.given[t] : S::SHARE;
-        announce<S>(s, gate, t, 16 * N::PIECES + 24 * (sent + given) - s.told[t]);
-        s.told[t] = 24 * (sent + given);
+    if (S::BLOCKS > 1 && thread < S::BLOCKS) {
+        const u32 to = thread, sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
+        const u32 bytes = 24 * (sent + (s.given[to] < S::SHARE ? s.given[to] : S::SHARE));
+        announce<S>(s, gate, to, sizeof(N) + bytes - s.told[to]);
+        s.told[to] = bytes;
     }
 }
 
@@ -685,14 +721,13 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     pass<S>(s, VERIFY_GATE);
     meet<S>();
     if (t < S::JUDGES) judge<S>(s, limit, t);
+    // The host waits for every word: nothing here needs an order.
+    h.known = shares.all < args.capacity ? shares.all : args.capacity;
     if (c == 0 && t == S::JUDGES) {
-        h.status = 0;
-        h.known = shares.all < args.capacity ? shares.all : args.capacity;
         h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
-        *head = h;
+#pragma unroll
+        for (u32 i = 1; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
     }
-    // The host may be waiting for the status alone: the coefficients and the header come first.
-    if (t == S::JUDGES) __threadfence_system();
     __syncthreads();
     STAMP(17)
     if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
@@ -704,6 +739,6 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     left = __reduce_add_sync(~0u, left & ~(1u << 31));
     if (status == EXPLAINED && full) status = FULL;
     if (status == EXPLAINED && left) status = BLIND;
-    if (t == 0) *(volatile u32*)&head->status = status;
+    if (t == 0) *(volatile u64*)head = (u64)h.known << 32 | status;
     STAMP(18)
 }
