@@ -191,7 +191,7 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
         const Several several = {ring, u, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
         u64 frequency;
         Z value;
-        good[lane] = several.solve(scale, m, noise, limit, 0.0, frequency, value);
+        good[lane] = several.solve(scale, m, 8 * m, noise, limit, 0.0, frequency, value);
         if (lane % 8 == 0) {
             f[lane / 8] = frequency;
             a[lane / 8] = value;

@@ -30,7 +30,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     typedef Frame<LOGB, LOGV, CLUSTER, 2> F;
     static const u32 FOLDERS = 4, THREADS = F::COMB + 32 * FOLDERS;
     static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
-    static const u32 HALF = F::COMB / 2;
+    static const u32 HALF = F::COMB / 2, OTHERS = THREADS - HALF;
     static const u32 ACTIVE = F::BINS * 3 / 8 < HALF ? F::BINS * 3 / 8 : HALF;
     // Open bins: that a block may have, of all, that a block solves; groups of warps that solve them.
     static const u32 MINE = 12, OPENS = 48, SOLVES = OPENS / CLUSTER, ROLES = 6;
@@ -38,8 +38,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     // Steps of the energies' histogram: 64 for a factor of two.
     static const u32 DIGITS = 2048;
 
-    // What lies in the same memory: energies and what is decoded by them; the turns of open bins, after
-    // the decoding; what solves them, after the sums.
+    // What lies in the same memory: energies and what is decoded by them; what solves open bins, after the sums.
     struct Energies {
         u32 sample[F::B], digits[DIGITS];
     };
@@ -66,7 +65,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         };
         union {
             Levels levels;
-            Z turns[OPENS][F::POINTS];
             Solver solver;
         };
         Z folded[F::FOLDED];
@@ -372,33 +370,42 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         some_threads_sync<S::COMB>();
         STAMP(7)
-        // Finds go into this block's list, and to the blocks whose buckets they reach.
-        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::COMB) {
-            const u32 entry = i >> 1, which = i & 1;
-            const bool there = i < 2 * active, one = there && s.levels.guess.one[entry].good;
-            const bool two = there && !one && s.levels.guess.two[entry].good;
-            if (there && !one && !two && !which) {
-                const u32 at = atomicAdd(&s.open, 1u);
-                const u32 local = s.act[entry];
+        for (u32 i = t; i < active; i += S::COMB) {
+            const Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            if (one.good) {
+                if (norm(one.a[0]) < least) s.weak = 1;
+            } else if (two.good) {
+                if (norm(two.a[0]) < least || norm(two.a[1]) < least) s.weak = 1;
+            } else {
+                const u32 at = atomicAdd(&s.open, 1u), local = s.act[i];
                 if (at < S::MINE) s.opened[at] = c * ROWS + local / R + R * (local % R);
-            }
-            const bool found = two || (one && !which);
-            const u32 mask = __ballot_sync(~0u, found);
-            u32 at = 0;
-            if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
-            at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
-            if (found) {
-                const Guess& g = one ? s.levels.guess.one[entry] : s.levels.guess.two[entry];
-                if (norm(g.a[which]) < least) s.weak = 1;
-                keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
             }
         }
         some_threads_sync<S::COMB>();
-        Z calm = z_of(0.0, 0.0);
+        if (t < S::HALF) {
+            // Finds go into this block's list, and to the blocks whose buckets they reach.
+            for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::HALF) {
+                const u32 entry = i >> 1, which = i & 1;
+                const bool there = i < 2 * active, one = there && s.levels.guess.one[entry].good;
+                const bool two = there && !one && s.levels.guess.two[entry].good, found = two || (one && !which);
+                const u32 mask = __ballot_sync(~0u, found);
+                u32 at = 0;
+                if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+                if (found) {
+                    const Guess& g = one ? s.levels.guess.one[entry] : s.levels.guess.two[entry];
+                    keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
+                }
+            }
+            senders_sync<S::HALF>();
+            tell<S, S::HALF>(s, c, 0, 0, t);
+        } else {
+            Z calm = z_of(0.0, 0.0);
 #pragma unroll
-        for (u32 i = 0; i < S::WARPS; i++) calm = plus(calm, z_of(s.parts[i], s.parts[S::WARPS + i]));
-        tell_opens<S, S::COMB>(s, c, s.active > S::ACTIVE, calm, t);
-        tell<S, S::COMB>(s, c, 0, s.weak, t);
+            for (u32 i = 0; i < S::WARPS; i++) calm = plus(calm, z_of(s.parts[i], s.parts[S::WARPS + i]));
+            tell_opens<S, S::HALF>(s, c, (s.active > S::ACTIVE ? 1 : 0) | s.weak << 1, calm, t - S::HALF);
+            wait_for_others(1);
+        }
     } else {
         // Nobody waits for these warps before the finds are sent: the other lines of open bins are asked for
         // before it is known whether there are any.
@@ -425,7 +432,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
 #ifdef RACECHECK
         wait_for_others(1);
 #else
-        asm volatile("bar.sync 3, %0;" ::"n"(32 * S::FOLDERS) : "memory");
+        asm volatile("bar.sync 5, %0;" ::"n"(32 * S::FOLDERS) : "memory");
 #endif
         for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
             const u32 number = i / S::ONE, point = i % S::ONE;
@@ -441,12 +448,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
 #pragma unroll
             for (u32 k = 0; k < 8; k++) s.lines[number][k][point] = v[k];
         }
-        wait_for_others(10);
+        wait_for_others(11);
     }
     STAMP(8)
-    meet<S>();
+    part<S>();
     pass<S>(s, OPEN_GATE);
-    pass<S>(s, FIND_GATE);
     STAMP(9)
 
     u32 status = s.status, open = 0, flags = 0, most = 0, lines = 2 * S::B + args.verify_reads;
@@ -457,7 +463,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         const Opens& its = s.opens[b];
         open += its.open;
         most = its.open > most ? its.open : most;
-        flags |= (its.crowded ? 1 : 0) | s.notes[0][b].wrong << 1;
+        flags |= its.crowded;
         quiet += its.quiet;
         quiet_energy += its.quiet_energy;
     }
@@ -473,57 +479,65 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     h.steps = 5;
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
-        for (u32 k = t; k < CLUSTER * S::MINE; k += S::THREADS) {
-            const u32 b = k / S::MINE, i = k % S::MINE;
-            u32 at = i;
-            for (u32 k = 0; k < b; k++) at += s.opens[k].open;
-            if (i < s.opens[b].open) s.bins[at] = s.opens[b].bins[i];
-        }
         const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
-        if (slots && t == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
-        __syncthreads();
-        for (u32 i = t; i < open * S::POINTS; i += S::THREADS) {
-            const u32 o = i / S::POINTS, p = i % S::POINTS;
-            const u32 turn = (R * (p % T) + c * ROWS + p / T) * s.bins[o] & (S::B - 1);
-            s.turns[o][p] = times(s.roots[turn / R], s.fine[turn % R]);
-        }
-        __syncthreads();
-        STAMP(10)
-        // The two lines that were transformed.
-        for (u32 i = t; i < 8 * open; i += S::THREADS) {
-            const u32 o = i / 8, k1 = s.bins[o] % R, row = (i & 4 ? ROWS : 0) + k1 % ROWS;
-            if (k1 / ROWS == c)
-                put<S>(s, SUM_GATE, o % CLUSTER, &s.lanes[o / CLUSTER][i & 7],
-                       s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
-        }
-        // One shift of all six lines by four threads.
-        for (u32 i = t; i < (16 * open + 31) / 32 * 32; i += S::THREADS) {
-            const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4;
-            const Z* from = s.lines[0][s.bins[o] & 7] + tau;
-            Z sum[MORE_LINES];
+        if (t < S::HALF) {
+            wait_for_others(2);
+        } else {
+            // The others send meanwhile.
+            const u32 u = t - S::HALF;
+            const auto others_sync = [] {
+#ifdef RACECHECK
+                __syncthreads();
+#else
+                asm volatile("bar.sync 4, %0;" ::"n"(S::OTHERS) : "memory");
+#endif
+            };
+            others_sync();
+            for (u32 k = u; k < CLUSTER * S::MINE; k += S::OTHERS) {
+                const u32 b = k / S::MINE, i = k % S::MINE;
+                u32 at = i;
+                for (u32 k = 0; k < b; k++) at += s.opens[k].open;
+                if (i < s.opens[b].open) s.bins[at] = s.opens[b].bins[i];
+            }
+            if (slots && u == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
+            others_sync();
+            // The two lines that were transformed.
+            for (u32 i = u; i < 8 * open; i += S::OTHERS) {
+                const u32 o = i / 8, k1 = s.bins[o] % R, row = (i & 4 ? ROWS : 0) + k1 % ROWS;
+                if (k1 / ROWS == c)
+                    put<S>(s, SUM_GATE, o % CLUSTER, &s.lanes[o / CLUSTER][i & 7],
+                           s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
+            }
+            // One shift of all six lines by four threads.
+            for (u32 i = u; i < (16 * open + 31) / 32 * 32; i += S::OTHERS) {
+                const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4, bin = s.bins[o];
+                const Z* from = s.lines[0][bin & 7] + tau;
+                Z sum[MORE_LINES];
 #pragma unroll
-            for (u32 e = 0; e < MORE_LINES; e++) sum[e] = z_of(0.0, 0.0);
+                for (u32 e = 0; e < MORE_LINES; e++) sum[e] = z_of(0.0, 0.0);
 #pragma unroll 2
-            for (u32 p = quarter; p < S::POINTS; p += 4) {
-                const Z turn = s.turns[o][p];
+                for (u32 p = quarter; p < S::POINTS; p += 4) {
+                    const u32 at = (R * (p % T) + c * ROWS + p / T) * bin & (S::B - 1);
+                    const Z turn = times(s.roots[at / R], s.fine[at % R]);
+#pragma unroll
+                    for (u32 e = 0; e < MORE_LINES; e++) {
+                        const Z value = from[e * 8 * S::ONE + 4 * p];
+                        sum[e].x = fma(value.x, turn.x, fma(-value.y, turn.y, sum[e].x));
+                        sum[e].y = fma(value.x, turn.y, fma(value.y, turn.x, sum[e].y));
+                    }
+                }
 #pragma unroll
                 for (u32 e = 0; e < MORE_LINES; e++) {
-                    const Z value = from[e * 8 * S::ONE + 4 * p];
-                    sum[e].x = fma(value.x, turn.x, fma(-value.y, turn.y, sum[e].x));
-                    sum[e].y = fma(value.x, turn.y, fma(value.y, turn.x, sum[e].y));
+                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
+                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
+                    if (quarter == e % 4 && i < 16 * open)
+                        put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][4 * e + tau], sum[e]);
                 }
-            }
-#pragma unroll
-            for (u32 e = 0; e < MORE_LINES; e++) {
-                sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
-                sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
-                if (quarter == e % 4 && i < 16 * open)
-                    put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][4 * e + tau], sum[e]);
             }
         }
         part<S>();
         if (slots) pass<S>(s, SUM_GATE);
-        // The turns are not needed any more.
+        // What was decoded has been sent.
         __syncthreads();
         STAMP(11)
         const u32 busy = 32 * S::ROLES * (slots < S::GROUPS ? slots : S::GROUPS);
@@ -533,6 +547,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         const u32 rounds = (slots + S::GROUPS - 1) / S::GROUPS;
         if (t >= busy) {
             // The others peel what is known already.
+            pass<S>(s, FIND_GATE);
             peel<S>(args, s, terms, c, false, false, t - busy, S::THREADS - busy);
             wait_for_others(3 * rounds);
         } else {
@@ -544,13 +559,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 asm volatile("bar.sync %0, %1;" ::"r"(2 + group), "n"(32 * S::ROLES) : "memory");
 #endif
             };
-            // Numbers of frequencies and scales that find the most together, one after the other.
-            const u32 tries = role == 0   ? 2 << 8 | FAR | 3 << 24 | FAR << 16
-                              : role == 1 ? 2 << 8 | 2 | 4 << 24 | 2 << 16
-                              : role == 2 ? 3 << 8 | 2
-                              : role == 3 ? 3 << 8 | (SPLIT + LINE)
-                              : role == 4 ? 4 << 8 | 1
-                                          : 4 << 8 | (SPLIT + 1);
+            // Numbers of frequencies, ranks and scales that find the most together, one after the other.
+            const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | 1 << 24 | FAR << 16
+                              : role == 1 ? 2 << 11 | 1 << 8 | 2 | 4 << 27 | 2 << 24 | 2 << 16
+                              : role == 2 ? 3 << 11 | 2
+                              : role == 3 ? 3 << 11 | 2 << 8 | (SPLIT + LINE)
+                              : role == 4 ? 4 << 11 | 1
+                                          : 4 << 11 | 1 << 8 | (SPLIT + 1);
 #pragma unroll 1
             for (u32 slot = group; slot < slots; slot += S::GROUPS) {
                 const u32 b = s.bins[slot * CLUSTER + c];
@@ -577,15 +592,17 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 u32 m = 0;
 #pragma unroll 1
                 for (u32 rest = tries; rest && m == 0; rest >>= 16) {
-                    const u32 many = rest >> 8 & 255;
-                    if (several.stopped(many)) break;
-                    if (several.solve(rest & 255, many, floor, floor * args.eight_lines[many - 2] + own, least, f, a))
+                    const u32 order = rest >> 8 & 255, many = order >> 3;
+                    if (several.stopped(order)) break;
+                    if (several.solve(rest & 255, many, order, floor, floor * args.eight_lines[many - 2] + own, least,
+                                      f, a)) {
                         m = many;
+                        if (lane == 0) s.solved[group][role] = order;
+                    }
                 }
-                if (lane == 0) s.solved[group][role] = m;
                 group_sync();
-                // The fewest frequencies, then the first role.
-                u32 best = 8, winner = S::ROLES;
+                // The fewest frequencies, then the first rank.
+                u32 best = ~0u, winner = S::ROLES;
 #pragma unroll
                 for (u32 k = 0; k < S::ROLES; k++) {
                     const u32 its = s.solved[group][k];
@@ -611,6 +628,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].still;
         h.steps = 7;
     }
+    meet<S>();
+    pass<S>(s, FIND_GATE);
     STAMP(15)
     if (status == EXPLAINED && open) status = OPEN;
     h.open = open;

@@ -245,19 +245,21 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             if (there && (t & 12) == 0) put<S>(s, SUM_GATE, b, &s.more[i][c][tau], sum);
         }
         part<S>();
-        if (warp < own) pass<S>(s, SUM_GATE);
+        // Those who have not sent anything solve.
+        const u32 all = S::THREADS / 32, solver = warp >= summing ? warp - summing : warp + all - summing;
+        if (solver < own) pass<S>(s, SUM_GATE);
         STAMP(9)
         peeled = 32 * own < S::THREADS;
-        if (warp >= own) {
+        if (solver >= own) {
             // The others peel what is known already.
             pass<S>(s, FIND_GATE);
-            peel<S>(args, s, terms, c, false, false, t - 32 * own, S::THREADS - 32 * own);
+            peel<S>(args, s, terms, c, false, false, 32 * (solver - own) + lane, S::THREADS - 32 * own);
         } else {
-            const u32 b = s.opened[warp], local = b % ROWS * R + b / R;
+            const u32 b = s.opened[solver], local = b % ROWS * R + b / R;
             Z sum = z_of(0.0, 0.0);
 #pragma unroll
             for (u32 i = 0; i < CLUSTER; i += 8)
-                if (i + lane / 4 < CLUSTER) sum = plus(sum, s.more[warp][i + lane / 4][lane & 3]);
+                if (i + lane / 4 < CLUSTER) sum = plus(sum, s.more[solver][i + lane / 4][lane & 3]);
 #pragma unroll
             for (u32 d = 4; d < 32 && d < 4 * CLUSTER; d <<= 1) sum = plus(sum, shuffled(sum, lane ^ d));
             sum = shuffled(scaled(sum, args.bin), lane & 3);

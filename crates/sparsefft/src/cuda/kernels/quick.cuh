@@ -201,7 +201,7 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 FOLDED = V + V / 8;
     // Coefficients that one block sends another: to its buckets, and to be put in order.
     static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
-    static const u32 SHARE = CLUSTER == 1 ? 96 : CLUSTER == 4 ? 40 : 16;
+    static const u32 SHARE = CLUSTER == 1 ? EACH : CLUSTER == 4 ? 40 : 16;
     static const u32 SLOTS = CLUSTER * SHARE, LIST = 48;
     // Threads that judge the buckets of a block.
     static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
@@ -231,7 +231,8 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Z verify[4 * F::OWN];
     // What came from each block: [number][sender].
     Z find_values[F::EACH * CLUSTER], values[F::SLOTS];
-    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS];
+    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS], close[F::SLOTS + 32];
+    unsigned short close_at[F::SLOTS];
     u64 gates[GATES];
     // What the blocks tell each other, the first and the second time; open bins of this one.
     Note<CLUSTER> notes[2][CLUSTER];
@@ -328,7 +329,6 @@ template <class S> struct Tables {
         if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
         if (t < S::BLOCKS) s.sent[t] = s.given[t] = s.told[t] = 0;
         if (t < S::OWN) s.listed[t] = 0;
-        for (u32 i = t; i < S::SLOTS; i += S::THREADS - S::COMB) s.keys[i] = ~0ull;
         if (t < S::R) {
             s.roots[t] = root;
             s.fine[t] = fine;
@@ -498,8 +498,18 @@ template <class S, class Shared> DEV void transform_window(const Quick& args, Sh
 // Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
 // frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
 // counter far away.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u64 f, Z a) {
-    const u32 orderer = S::BLOCKS == 1 ? 0 : (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+// One block has one numbering for all.
+template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
+    if (S::BLOCKS == 1) {
+        if (found < S::EACH) {
+            s.find_values[found] = a;
+            s.find_keys[found] = f;
+        } else {
+            s.full = 1;
+        }
+        return;
+    }
+    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
     const u32 place = atomicAdd(s.given + orderer, 1u);
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1;
@@ -525,7 +535,7 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
 template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gates gate, u32 c, u32 at, u64 f, Z a) {
     Entry e = {f, a.x, a.y};
     s.known[at] = e;
-    send<S>(args, s, gate, c, f, a);
+    send<S>(args, s, gate, c, at, f, a);
 }
 // Tells the others about open bins; by THREADS threads, after the decoders have met.
 template <class S, u32 THREADS, class Shared>
@@ -543,6 +553,14 @@ DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
 template <class S, u32 THREADS, class Shared>
 DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     typedef Note<S::BLOCKS> N;
+    if (S::BLOCKS == 1) {
+        if (thread == 0) {
+            s.notes[time][0].shares[0] = s.found;
+            s.notes[time][0].came = s.found < S::EACH ? s.found : S::EACH;
+            s.notes[time][0].still = s.still;
+        }
+        return;
+    }
     const Gates gate = time ? MORE_GATE : FIND_GATE;
 #pragma unroll 1
     for (u32 i = thread; i < N::PIECES * S::BLOCKS; i += THREADS) {
@@ -562,7 +580,7 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
         }
         put<S>(s, gate, to, (Z*)&s.notes[time][c] + piece, v);
     }
-    if (S::BLOCKS > 1 && thread < S::BLOCKS) {
+    if (thread < S::BLOCKS) {
         const u32 to = thread, sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
         const u32 bytes = 24 * (sent + (s.given[to] < S::SHARE ? s.given[to] : S::SHARE));
         announce<S>(s, gate, to, sizeof(N) + bytes - s.told[to]);
@@ -658,44 +676,68 @@ template <class S> struct Shares {
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
 template <class S, u32 THREADS, class Shared>
-DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 thread) {
-    const u32 top = shares.top * S::BLOCKS;
-    u32 before = shares.before, mine = shares.mine;
-    const Entry* from = s.known;
-    if (shares.most <= S::SHARE) {
-        // The bins are not needed any more.
-        Entry* sorted = (Entry*)s.rows;
-        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
-        // Four lanes compare one frequency with the others.
-#pragma unroll 1
-        for (u32 i = thread; i < (4 * top + 31) / 32 * 32; i += THREADS) {
-            const u64 key = i / 4 < top ? s.keys[i / 4] : ~0ull;
-            if (!__any_sync(~0u, key != ~0ull)) continue;
-            u32 rank = 0;
-#pragma unroll 4
-            for (u32 k = 2 * (i & 3); k < top; k += 8) {
-                rank += s.keys[k] < key;
-                rank += s.keys[k + 1] < key;
-            }
-            rank += __shfl_xor_sync(~0u, rank, 1);
-            rank += __shfl_xor_sync(~0u, rank, 2);
-            if ((i & 3) == 0 && key != ~0ull) {
-                const Z a = s.values[i / 4];
-                Entry e = {key, a.x, a.y};
-                sorted[rank] = e;
-            }
-        }
-        from = sorted;
+DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, u32 c, u32 thread) {
+    const u32 lane = thread & 31;
+    const auto sync = [] {
 #ifdef RACECHECK
         __syncthreads();
 #else
         asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
 #endif
+    };
+    u32 before = shares.before, mine = shares.mine;
+    const Entry* from = s.known;
+    if (shares.most <= S::SHARE) {
+        // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
+        if (S::BLOCKS > 1) {
+            const u32 its = lane < S::BLOCKS ? s.notes[second][lane].shares[c] : 0;
+            u32 ends = its;
+#pragma unroll
+            for (u32 d = 1; d < S::BLOCKS; d <<= 1) {
+                const u32 other = __shfl_up_sync(~0u, ends, d);
+                if (lane >= d) ends += other;
+            }
+            for (u32 i = thread; i < (shares.top * S::BLOCKS + 31) / 32 * 32; i += THREADS) {
+                const u32 sender = i % S::BLOCKS, number = i / S::BLOCKS;
+                const u32 count = __shfl_sync(~0u, its, sender), at = __shfl_sync(~0u, ends, sender) - count + number;
+                if (number < count) {
+                    s.close[at] = s.keys[i];
+                    s.close_at[at] = i;
+                }
+            }
+        } else {
+            for (u32 i = thread; i < mine; i += THREADS) s.close[i] = s.find_keys[i];
+        }
+        if (thread < 32) s.close[mine + thread] = ~0ull;
+        sync();
+        // The bins are not needed any more. Four lanes compare one frequency with the others.
+        Entry* sorted = (Entry*)s.rows;
+        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+#pragma unroll 1
+        for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
+            const u32 at = i / 4;
+            const u64 key = at < mine ? s.close[at] : 0;
+            u32 rank = 0;
+#pragma unroll 1
+            for (u32 k = i & 3; k < mine; k += 32) {
+#pragma unroll
+                for (u32 j = 0; j < 32; j += 4) rank += s.close[k + j] < key;
+            }
+            rank += __shfl_xor_sync(~0u, rank, 1);
+            rank += __shfl_xor_sync(~0u, rank, 2);
+            if ((i & 3) == 0 && at < mine) {
+                const Z a = S::BLOCKS > 1 ? s.values[s.close_at[at]] : s.find_values[at];
+                Entry e = {key, a.x, a.y};
+                sorted[rank] = e;
+            }
+        }
+        from = sorted;
     } else {
         wait_for_others(1);
         before = shares.found_before;
         mine = s.found;
     }
+    sync();
     if (before >= args.capacity) return;
     if (mine > args.capacity - before) mine = args.capacity - before;
     // As words, so that neighbours travel together.
@@ -710,17 +752,18 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     const u32 lane = t & 31;
     const Shares<S> shares(s, second, c, lane);
     if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
-    // Results are on their way while the buckets are judged.
-    if (t < S::JUDGES) {
-        peel<S>(args, s, terms, c, peeled, second, t, S::JUDGES);
-        wait_for_others(1);
-    } else {
-        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, t - S::JUDGES);
-    }
+    peel<S>(args, s, terms, c, peeled, second, t, S::THREADS);
     STAMP(16)
     pass<S>(s, VERIFY_GATE);
     meet<S>();
-    if (t < S::JUDGES) judge<S>(s, limit, t);
+    STAMP(17)
+    if (t < S::JUDGES) {
+        judge<S>(s, limit, t);
+        wait_for_others(2);
+    } else {
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, c, t - S::JUDGES);
+    }
+    STAMP(18)
     // The host waits for every word: nothing here needs an order.
     h.known = shares.all < args.capacity ? shares.all : args.capacity;
     if (c == 0 && t == S::JUDGES) {
@@ -729,7 +772,7 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
         for (u32 i = 1; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
     }
     __syncthreads();
-    STAMP(17)
+    STAMP(19)
     if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
     meet<S>();
     if (c > 0 || t >= 32) return;
@@ -740,5 +783,5 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     if (status == EXPLAINED && full) status = FULL;
     if (status == EXPLAINED && left) status = BLIND;
     if (t == 0) *(volatile u64*)head = (u64)h.known << 32 | status;
-    STAMP(18)
+    STAMP(20)
 }

@@ -96,7 +96,8 @@ struct Several {
     const Z* u;
     const double* places;
     Z* phasors;
-    // With how many frequencies others have explained the bin, if they have: `others` numbers.
+    // Of others that have explained the bin, eight times the number of their frequencies and their rank among
+    // those with as many: `others` numbers.
     const volatile u32* solved;
     u32 others;
     // The third scale, the warp's lane, the bin and its comb.
@@ -114,10 +115,10 @@ struct Several {
         return scale <= 4 ? 16 - scale * m : (scale == LINE ? ALL_LINES : 4) * (4 - m);
     }
 
-    // Whether fewer than m frequencies explain the bin.
-    __device__ bool stopped(u32 m) const {
+    // Whether the bin is explained by one that comes before this order, whose find counts in any case.
+    __device__ bool stopped(u32 order) const {
         const u32 its = lane < others ? solved[lane] : 0;
-        return __any_sync(~0u, its != 0 && its < m);
+        return __any_sync(~0u, its != 0 && its < order);
     }
 
     // predict and unwrap: the phase per shift of this row's frequency.
@@ -291,7 +292,7 @@ struct Several {
     // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
     // may leave, `least` the power of the weakest value that counts. True if this row's f and a, and
     // those of the other rows below m, explain the bin.
-    __device__ bool solve(u32 scale, u32 m, double noise, double limit, double least, u64& f, Z& a) const {
+    __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
         const u32 row = lane >> 3, column = lane & 7;
         double t, variance = 0.0;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
@@ -305,7 +306,7 @@ struct Several {
         // Farther lines as the phases become certain.
 #pragma unroll 1
         for (; turn < 4; turn++) {
-            if (stopped(m)) return false;
+            if (stopped(order)) return false;
             t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32,
                        variance);
         }
