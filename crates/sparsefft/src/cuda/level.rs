@@ -76,6 +76,12 @@ pub(super) struct Entry {
     im: f64,
 }
 
+impl Entry {
+    pub(super) fn new(f: u64, re: f64, im: f64) -> Self {
+        Entry { f, re, im }
+    }
+}
+
 /// As `struct Header`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -589,7 +595,7 @@ impl Level {
         &self,
         plan: &Prepared,
         head: &Header,
-        entries: &[Entry],
+        entries: impl ExactSizeIterator<Item = Entry>,
         real: bool,
         attempts: u32,
     ) -> Result<crate::algorithms::Answer, &'static str> {
@@ -837,7 +843,7 @@ mod tests {
             (head, std::slice::from_raw_parts(at, head.known as usize))
         };
         let answer = match head.status() {
-            Status::Explained => level.answer(prepared, &head, entries, false, 1),
+            Status::Explained => level.answer(prepared, &head, entries.iter().copied(), false, 1),
             Status::Crowded => Err("crowded"),
             Status::Left(why) => Err(why),
         };

@@ -419,19 +419,29 @@ impl CudaPlan {
         quick.start(device, &self.kernels, &self.plan, part)?;
         let mut crowded = true;
         let mut done = Vec::with_capacity(part.len());
+        let direct = quick.direct(part.len());
         for (i, signal) in part.iter().enumerate() {
             let outcome = quick.result(device, &self.plan, part.len(), i)?;
             crowded &= matches!(outcome, Err(Status::Crowded));
-            let conclude = |(head, entries): (Header, Entries)| {
+            let Ok((head, entries)) = outcome else {
+                done.push(None);
+                continue;
+            };
+            let real = signal.is_real();
+            let answer = if direct {
+                let mut arriving = Arriving { from: &quick, device, entries, ended: Ok(()) };
+                let answer = quick.level.answer(plan, &head, &mut arriving, real, 1);
+                arriving.ended?;
+                quick.tidy(&head);
+                answer
+            } else {
                 // SAFETY: nothing is started on this level before the loop ends.
                 let entries = unsafe { entries.get() };
-                let answer = quick.level.answer(plan, &head, entries, signal.is_real(), 1).ok();
-                if quick.direct(part.len()) {
-                    quick.tidy(&head);
-                }
-                Some(self.plan.finish(answer?, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
+                quick.level.answer(plan, &head, entries.iter().copied(), real, 1)
             };
-            done.push(outcome.ok().and_then(conclude));
+            let read = 4 * head.lines_read;
+            let finish = |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
+            done.push(answer.ok().map(finish));
         }
         if crowded {
             self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
@@ -562,7 +572,7 @@ impl CudaPlan {
                 match ready.run_staged(device, kernels, &self.plan, signal)? {
                     Ok((head, entries)) => {
                         let (plan, real) = (self.plan.prepared(), signal.is_real());
-                        match ready.level.answer(plan, &head, &entries, real, 1) {
+                        match ready.level.answer(plan, &head, entries.into_iter(), real, 1) {
                             Ok(answer) => {
                                 let read = 4 * head.lines_read;
                                 let (stages, place) = (Vec::new(), Place::Gpu);
@@ -643,6 +653,7 @@ impl CudaPlan {
                     let Some(Some(ready)) = levels.get(i) else { break };
                     let real = signal.is_real();
                     let level = &ready.level;
+                    let entries = entries.iter().copied();
                     match level.answer(self.plan.prepared(), head, entries, real, attempts) {
                         Ok(answer) => {
                             let answer =
@@ -974,47 +985,68 @@ impl Ready {
             self.blank = false;
         }
         if !self.blank {
-            self.blot(words);
+            // What an earlier kernel writes comes first.
+            device.synchronize()?;
+            // SAFETY: the landing place has this many words, and no kernel is running.
+            unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
         }
         // Until the answer has been read.
         self.blank = false;
         Ok(())
     }
 
-    fn blot(&mut self, words: usize) {
-        // SAFETY: the landing place has this many words, and no kernel is running.
-        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
-    }
-
-    /// The answer of a kernel that wrote into the landing place has been read: the next one finds it blank.
+    /// Everything that a kernel wrote into the landing place has been read: the next one finds it blank. Not
+    /// sooner, since lines that are written by both sides travel back and forth.
     fn tidy(&mut self, head: &Header) {
         let known = head.known.min(self.level.args.capacity) as usize;
-        self.blot((size_of::<Header>() + known * size_of::<Entry>()) / 8);
+        let words = (size_of::<Header>() + known * size_of::<Entry>()) / 8;
+        // SAFETY: the landing place has this many words, which the kernel writes once.
+        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
         self.blank = true;
     }
 
-    /// Waits for some words that the kernel writes, which are there sooner than the driver knows that the kernel
-    /// has ended, and in any order.
-    fn await_words(&self, device: &Device, from: usize, to: usize) -> Result<(), Error> {
+    /// A word that the kernel writes, which is there sooner than the driver knows that the kernel has ended, and
+    /// in no order with the others.
+    ///
+    /// # Safety
+    /// The word must lie in the landing place.
+    unsafe fn arrived(&self, device: &Device, at: *const u64) -> Result<u64, Error> {
         let mut tries = 0u32;
-        for i in from..to {
-            // SAFETY: inside the landing place, which the kernel writes.
-            while unsafe { self.landing.at.add(i).read_volatile() } == NOTHING {
-                std::hint::spin_loop();
-                tries += 1;
-                if tries.is_multiple_of(4096) {
-                    // SAFETY: the stream of the device.
-                    match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
-                        sys::CUresult::CUDA_ERROR_NOT_READY => {}
-                        // Ended: everything is there, or there is an error.
-                        _ => return device.synchronize(),
+        loop {
+            // SAFETY: as the caller says.
+            let word = unsafe { at.read_volatile() };
+            if word != NOTHING {
+                return Ok(word);
+            }
+            std::hint::spin_loop();
+            tries += 1;
+            if tries.is_multiple_of(4096) {
+                // SAFETY: the stream of the device.
+                match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
+                    sys::CUresult::CUDA_ERROR_NOT_READY => {}
+                    // Ended: everything is there, or there is an error.
+                    _ => {
+                        device.synchronize()?;
+                        // SAFETY: as above.
+                        if unsafe { at.read_volatile() } == NOTHING {
+                            return Err(Error::Device("a result is missing".into()));
+                        }
                     }
                 }
             }
         }
-        // What is read later is read after this.
-        std::sync::atomic::fence(Ordering::Acquire);
-        Ok(())
+    }
+
+    /// The header that the kernel writes into the landing place.
+    fn arrived_header(&self, device: &Device) -> Result<Header, Error> {
+        const WORDS: usize = size_of::<Header>() / 8;
+        let mut words = [0u64; WORDS];
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: the first words of the landing place.
+            *word = unsafe { self.arrived(device, self.landing.at.add(i)) }?;
+        }
+        // SAFETY: plain numbers, of which any bits are some.
+        Ok(unsafe { std::mem::transmute::<[u64; WORDS], Header>(words) })
     }
 
     /// Enqueues the copy of the results.
@@ -1064,11 +1096,8 @@ impl Ready {
 
     /// Waits for the results of so many signals.
     fn wait(&self, device: &Device, batch: usize) -> Result<(), Error> {
-        if self.direct(batch) {
-            self.await_words(device, 0, size_of::<Header>() / 8)
-        } else {
-            device.synchronize()
-        }
+        // Those of kernels that write them to the host are waited for word by word.
+        if self.direct(batch) { Ok(()) } else { device.synchronize() }
     }
 
     /// Transforms these signals and brings the results.
@@ -1105,7 +1134,8 @@ impl Ready {
         i: usize,
     ) -> Result<Result<(Header, Entries), Status>, Error> {
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let Some(head) = self.header(i) else {
+        let head = if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
+        let Some(head) = head else {
             return Err(Error::Device("a result is missing".into()));
         };
         self.last = Some(head);
@@ -1114,9 +1144,7 @@ impl Ready {
         }
         let known = (head.known as usize).min(self.level.args.capacity as usize);
         let bytes = size_of::<Header>() + known * size_of::<Entry>();
-        if self.direct(batch) {
-            self.await_words(device, size_of::<Header>() / 8, bytes / 8)?;
-        } else if batch == 1 && bytes > prefix {
+        if batch == 1 && !self.direct(batch) && bytes > prefix {
             // More than expected: fetch the whole.
             self.landing.reserve(stride)?;
             // SAFETY: as in `fetch`.
@@ -1138,6 +1166,60 @@ impl Ready {
 struct Entries {
     at: *const Entry,
     count: usize,
+}
+
+/// The entries that a kernel writes into the landing place, as they come.
+struct Arriving<'a> {
+    from: &'a Ready,
+    device: &'a Device,
+    entries: Entries,
+    /// What went wrong.
+    ended: Result<(), Error>,
+}
+
+impl Iterator for Arriving<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        if self.entries.count == 0 || self.ended.is_err() {
+            return None;
+        }
+        let at = self.entries.at.cast::<u64>();
+        // SAFETY: as many entries lie there, each of three words.
+        let words = unsafe { [0, 1, 2].map(|i| at.add(i).read_volatile()) };
+        // Nearly all are there when the header is.
+        let [f, re, im] = if words.contains(&NOTHING) { self.late(at)? } else { words };
+        let entry = Entry::new(f, f64::from_bits(re), f64::from_bits(im));
+        // SAFETY: at most one past the last.
+        self.entries.at = unsafe { self.entries.at.add(1) };
+        self.entries.count -= 1;
+        Some(entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.entries.count, Some(self.entries.count))
+    }
+}
+
+impl ExactSizeIterator for Arriving<'_> {}
+
+impl Arriving<'_> {
+    /// Waits for an entry.
+    #[cold]
+    fn late(&mut self, at: *const u64) -> Option<[u64; 3]> {
+        let mut words = [0; 3];
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: the words of an entry in the landing place.
+            match unsafe { self.from.arrived(self.device, at.add(i)) } {
+                Ok(value) => *word = value,
+                Err(error) => {
+                    self.ended = Err(error);
+                    return None;
+                }
+            }
+        }
+        Some(words)
+    }
 }
 
 impl Entries {

@@ -57,7 +57,7 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
 #pragma unroll
     for (u32 k = 5; k < 8; k++) u[k] = shuffled(mine, k);
     const bool active = lane < m;
-    Z root = root_of(c, m, lane, 1);
+    Z root = shuffled(root_of(c, m, lane), 8 * (lane & 3));
 #pragma unroll 1
     for (u32 turn = 0; turn < 2; turn++) {
         Z p = c[4], d = z_of(0.0, 0.0);

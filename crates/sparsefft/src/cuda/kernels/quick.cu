@@ -20,7 +20,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
     // More threads than hold points decode, where warps are few.
     static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, THREADS = DECODE + 32 * F::HELPERS;
     // Of them, some send what was found while others ask for more about the rest.
-    static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2, TELLERS = CLUSTER == 1 ? DECODE : DECODE / 2;
+    static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2;
     // A warp solves a bin with three frequencies or more.
     static const u32 OPENS = 8;
     static_assert(32 * OPENS <= THREADS, "");
@@ -102,7 +102,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     if (helper) {
         const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c;
         if (shift < 4) transform_window<S>(args, s, shift, lane);
-        wait_for_others(5);
+        wait_for_others(CLUSTER == 1 ? 4 : 5);
     } else {
         if (!combs || CLUSTER == 1) {
             const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.25 * args.bin);
@@ -167,15 +167,19 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         }
         some_threads_sync<S::DECODE>();
         STAMP(6)
-        for (u32 i = t; i < active; i += S::DECODE) {
-            if (s.one[i].good || s.two[i].good) continue;
+        const auto note_open = [&](u32 i) {
             const u32 at = atomicAdd(&s.open, 1u);
             if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[i]);
+        };
+        if (CLUSTER > 1) {
+            for (u32 i = t; i < active; i += S::DECODE)
+                if (!s.one[i].good && !s.two[i].good) note_open(i);
+            some_threads_sync<S::DECODE>();
         }
-        some_threads_sync<S::DECODE>();
-        if (t >= S::SENDERS || CLUSTER == 1)
-            tell_opens<S, S::TELLERS>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), t - (S::DECODE - S::TELLERS));
-        if (t < S::SENDERS) {
+        if (t >= S::SENDERS) {
+            tell_opens<S, S::DECODE - S::SENDERS>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), t - S::SENDERS);
+            wait_for_others(1);
+        } else {
             // Finds go into this block's list, and to the blocks whose buckets they reach.
             for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::SENDERS) {
                 const u32 entry = i >> 1, which = i & 1;
@@ -183,6 +187,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                 const bool two = there && !one && s.two[entry].good, found = two || (one && !which);
                 const u32 mask = __ballot_sync(~0u, found);
                 u32 at = 0;
+                if (CLUSTER == 1 && there && !one && !two && !which) note_open(entry);
                 if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
                 at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
                 if (found) {
@@ -192,8 +197,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             }
             senders_sync<S::SENDERS>();
             tell<S, S::SENDERS>(s, c, 0, 0, t);
-        } else {
-            wait_for_others(1);
+            if (CLUSTER == 1 && t == 0) {
+                s.opens[0].open = s.open;
+                s.opens[0].crowded = s.active > S::ACTIVE;
+            }
         }
     }
     STAMP(7)
@@ -232,7 +239,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             const u32 b = lane < 16 ? low : high, start = __shfl_sync(~0u, ends, b - 1 & 31);
             const u32 number = o + (lane >> 4), i = number - (b ? start : 0), tau = t & 3;
             const bool there = number < open;
-            const u32 bin = there ? s.opens[b].bins[i] : 0;
+            const u32 bin = !there ? 0 : CLUSTER == 1 ? s.opened[i] : s.opens[b].bins[i];
             Z sum = z_of(0.0, 0.0);
 #pragma unroll 4
             for (u32 p = t / 4 % 4; p < S::POINTS; p += 4) {
@@ -268,9 +275,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             const Z mine = lane & 4 ? sum : low[(lane & 3) * S::PAD];
             Z a;
             u64 f;
+            WORK_STAMP(11)
             const u32 m = up_to_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane, f, a);
             if (lane < m) keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
             if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
+            WORK_STAMP(12)
         }
         STAMP(10)
         __syncthreads();

@@ -22,8 +22,12 @@ struct Quick {
 #ifdef PROFILE
 #define STAMP(i) \
     if (c == 0 && t == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
+// By the last warp, in any block, that comes here.
+#define WORK_STAMP(i) \
+    if (lane == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
 #else
 #define STAMP(i)
+#define WORK_STAMP(i)
 #endif
 
 struct WarpSync {
@@ -752,14 +756,23 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     const u32 lane = t & 31;
     const Shares<S> shares(s, second, c, lane);
     if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
-    peel<S>(args, s, terms, c, peeled, second, t, S::THREADS);
+    // One block has all to peel; with more blocks there is little left, and results are on their way meanwhile.
+    if (S::BLOCKS == 1) {
+        peel<S>(args, s, terms, c, peeled, second, t, S::THREADS);
+        __syncthreads();
+    }
     STAMP(16)
-    pass<S>(s, VERIFY_GATE);
-    meet<S>();
-    STAMP(17)
     if (t < S::JUDGES) {
+        if (S::BLOCKS > 1) {
+            peel<S>(args, s, terms, c, peeled, second, t, S::JUDGES);
+            pass<S>(s, VERIFY_GATE);
+            some_threads_sync<S::JUDGES>();
+        } else {
+            wait_for_others(1);
+        }
+        STAMP(17)
         judge<S>(s, limit, t);
-        wait_for_others(2);
+        wait_for_others(1);
     } else {
         deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, c, t - S::JUDGES);
     }

@@ -36,33 +36,36 @@ DEV float2 quotient_f(float2 a, float2 b) {
     return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
 }
 
-// Root number `mine` of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Root k is
-// with lane k·stride. Loops keep the code short: it runs once, and waits for its instructions otherwise.
-DEV Z root_of(const Z* c, u32 m, u32 mine, u32 stride) {
+// Root number lane/8 of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Of the eight
+// lanes of a root, half have the polynomial and half its derivative, and each another root. A loop keeps the
+// code short: it runs once, and waits for its instructions otherwise.
+DEV Z root_of(const Z* c, u32 m, u32 lane) {
+    const u32 mine = lane >> 3, other = lane & 3;
     float2 cf[5], z;
 #pragma unroll
-    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    for (u32 k = 0; k < 5; k++) {
+        const Z v = lane & 4 ? (k < 4 ? scaled(c[k < 4 ? k + 1 : 4], k + 1.0) : z_of(0.0, 0.0)) : c[k];
+        cf[k] = make_float2((float)v.x, (float)v.y);
+    }
     __sincosf(6.2831853f * ((float)mine + 0.35f) / (float)m, &z.y, &z.x);
 #pragma unroll 1
     for (u32 turn = 0; turn < 16; turn++) {
-        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
+        float2 p = cf[4], sum;
 #pragma unroll
         for (int k = 3; k >= 0; k--) {
-            d = times_f(d, z);
-            d = make_float2(d.x + p.x, d.y + p.y);
             p = times_f(p, z);
             p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
         }
-        const float2 ratio = quotient_f(p, d);
-        float2 sum = make_float2(0.0f, 0.0f);
+        const u32 low = lane & ~4u, high = lane | 4;
+        const float2 value = make_float2(__shfl_sync(~0u, p.x, low), __shfl_sync(~0u, p.y, low));
+        const float2 rise = make_float2(__shfl_sync(~0u, p.x, high), __shfl_sync(~0u, p.y, high));
+        const float2 gap = make_float2(z.x - __shfl_sync(~0u, z.x, 8 * other), z.y - __shfl_sync(~0u, z.y, 8 * other));
+        sum = quotient_f(make_float2(1.0f, 0.0f), gap);
+        if (other >= m || other == mine) sum = make_float2(0.0f, 0.0f);
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) {
-            const u32 from = k * stride;
-            const float2 other = make_float2(__shfl_sync(~0u, z.x, from), __shfl_sync(~0u, z.y, from));
-            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
-            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
-            if (k < m && k != mine) sum = make_float2(sum.x + term.x, sum.y + term.y);
-        }
+        for (u32 d = 1; d < 4; d <<= 1)
+            sum = make_float2(sum.x + __shfl_xor_sync(~0u, sum.x, d), sum.y + __shfl_xor_sync(~0u, sum.y, d));
+        const float2 ratio = quotient_f(value, rise);
         float2 slope = times_f(ratio, sum);
         slope = make_float2(1.0f - slope.x, -slope.y);
         const float2 step = quotient_f(ratio, slope);
@@ -140,7 +143,7 @@ struct Several {
             const Z half = scaled(c[1], 0.5), r = square_root(plus(times(half, half), c[0]));
             z = row & 1 ? minus(half, r) : plus(half, r);
         } else {
-            z = root_of(c, m, row, 8);
+            z = root_of(c, m, lane);
         }
         const double fine = turns(z);
         if (scale == 1 || scale == LINE) return fine;
