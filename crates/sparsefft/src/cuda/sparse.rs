@@ -189,7 +189,7 @@ type Outcome = Result<(Header, Vec<Entry>), Status>;
 /// A level with its tables and buffers on the device.
 struct Ready {
     level: Level,
-    _tables: CudaSlice<u8>,
+    tables: CudaSlice<u8>,
     work: Option<CudaSlice<u8>>,
     groups: u32,
     out: Option<CudaSlice<u8>>,
@@ -774,6 +774,13 @@ impl CudaPlan {
     }
 }
 
+impl Drop for Ready {
+    fn drop(&mut self) {
+        // Results that come word by word are there before the kernel has ended.
+        let _ = self.tables.stream().synchronize();
+    }
+}
+
 /// How many of these signals, from the first on, lie at equal distances and are of one kind.
 fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
     let Some(first) = signals.first() else { return 0 };
@@ -798,7 +805,7 @@ impl Ready {
         level.args.tables = tables.device_ptr(stream).0;
         Ok(Ready {
             level,
-            _tables: tables,
+            tables,
             work: None,
             groups: 0,
             out: None,
@@ -1134,7 +1141,8 @@ impl Ready {
         i: usize,
     ) -> Result<Result<(Header, Entries), Status>, Error> {
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let head = if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
+        let head =
+            if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
         let Some(head) = head else {
             return Err(Error::Device("a result is missing".into()));
         };
