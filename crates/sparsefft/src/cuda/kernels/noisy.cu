@@ -223,7 +223,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return (first + q * step) & args.mask; });
         ask_turns<S>(args, w, j2, at.y);
-        __syncthreads();
+        block_sync();
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
@@ -235,7 +235,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         Tables<S>(args, i).keep(s, i);
         if (i < 33) s.normal[i] = normal;
         Fold<S> fold(args, x, c, i);
-        __syncthreads();
+        block_sync();
         arrive<S>();
         fold.send(s, c, i);
     }

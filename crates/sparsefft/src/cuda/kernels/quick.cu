@@ -75,7 +75,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         ask_turns<S>(args, w, j2, at.y);
         load<8>(x, args.format, later, [&](u32 q) { return first + 4 + q * step; });
-        __syncthreads();
+        block_sync();
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
@@ -89,7 +89,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         if (i == 0) make_gates<S>(s, c, false);
         Tables<S>(args, i).keep(s, i);
         Fold<S> fold(args, x, c, i);
-        __syncthreads();
+        block_sync();
         arrive<S>();
         fold.send(s, c, i);
         pass<S>(s, WINDOW_GATE);

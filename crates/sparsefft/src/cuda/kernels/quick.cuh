@@ -144,6 +144,8 @@ template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
                  : "memory");
 #endif
 }
+// A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
+DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 // Everyone is there, and can be written to.
 template <class S> DEV void arrive() {
     if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -153,7 +155,7 @@ template <class S> DEV void await() {
 }
 // A barrier where gates are none: one block, or for race checkers.
 template <class S> DEV void part() {
-    if (S::BLOCKS == 1) __syncthreads();
+    if (S::BLOCKS == 1) block_sync();
 #ifdef RACECHECK
     if (S::BLOCKS > 1) {
         asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
