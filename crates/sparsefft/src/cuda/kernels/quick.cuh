@@ -758,19 +758,19 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     const u32 lane = t & 31;
     const Shares<S> shares(s, second, c, lane);
     if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
-    // One block has all to peel; with more blocks there is little left, and results are on their way meanwhile.
-    if (S::BLOCKS == 1) {
-        peel<S>(args, s, terms, c, peeled, second, t, S::THREADS);
-        __syncthreads();
+    // Where most has been peeled, the others send the results meanwhile.
+    const bool together = !peeled;
+    if (together || t < S::JUDGES) {
+        peel<S>(args, s, terms, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
+        pass<S>(s, VERIFY_GATE);
     }
+    if (together) __syncthreads();
     STAMP(16)
     if (t < S::JUDGES) {
-        if (S::BLOCKS > 1) {
-            peel<S>(args, s, terms, c, peeled, second, t, S::JUDGES);
-            pass<S>(s, VERIFY_GATE);
-            some_threads_sync<S::JUDGES>();
-        } else {
+        if (together) {
             wait_for_others(1);
+        } else {
+            some_threads_sync<S::JUDGES>();
         }
         STAMP(17)
         judge<S>(s, limit, t);
