@@ -40,6 +40,20 @@ impl Signal {
         found.eq(self.places.iter().copied())
     }
 
+    /// The first sample on each cache line that holds one of these samples, in their order.
+    pub fn lines(&self, samples: impl Iterator<Item = u64>) -> Vec<usize> {
+        let line = |i: usize| std::ptr::from_ref(&self.samples[i]) as usize / 64;
+        let mut firsts: Vec<usize> = samples.map(|i| i as usize).collect();
+        firsts.dedup_by_key(|i| line(*i));
+        firsts
+    }
+
+    /// One value from each of these places: what reading them takes by itself, as fast as the
+    /// processor can, since no load waits for another.
+    pub fn touch(&self, places: &[usize]) -> u64 {
+        places.iter().fold(0, |sum, &i| self.samples[i].re.to_bits().wrapping_add(sum))
+    }
+
     /// Drops the signal from the caches.
     pub fn flush(&self) {
         #[cfg(target_arch = "x86_64")]

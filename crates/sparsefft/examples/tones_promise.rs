@@ -4,12 +4,16 @@
 //! ```text
 //! cargo run --release --example tones_promise -- [--trials N] [--n LOG2]... [--k K]... [--snr DB]...
 //!                                                [--seed S] [--repeat R] [--told] [--verbose]
+//!                                                [--pairs BINS] [--finest]
 //! ```
 //! SNR is that of the weakest tone; amplitudes are log-uniform over 20 dB. `--told` tells the plan
 //! the SNR; otherwise it knows nothing. Only the samples that are read are computed. Errors are given
 //! over the Cramér-Rao bounds of the samples of the first comb and of all that were read, and over
 //! the deviations that the answer claims. The time is the median over the trials of the best of R
 //! warm runs (4 if unsaid) on one core.
+//!
+//! `--pairs` draws k/2 pairs of equal tones this many bins apart instead. `--finest` asks for
+//! `accuracy(0.0)`; the first of the bounds is then that of all n samples.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -19,6 +23,7 @@ use sparsefft::{Complex, Error, Noise, Plan, Problem, Tones};
 use std::f64::consts::TAU;
 use std::process::ExitCode;
 use std::time::Instant;
+use testkit::Rng;
 use testkit::free::{Free, FreeTone};
 
 /// Runs the plan on computed samples, then on the same samples stored, and returns the answer and
@@ -37,10 +42,10 @@ fn timed(
     for _ in 0..repeat {
         let started = Instant::now();
         let last = plan.tones(&*store)?;
+        best = best.min(started.elapsed().as_secs_f64() * 1e6);
         if std::env::var_os("STAGES").is_some() {
             eprintln!("{:?} {:?}", last.report().stages, last.report().elapsed);
         }
-        best = best.min(started.elapsed().as_secs_f64() * 1e6);
     }
     for t in lines.starts() {
         store[t as usize..t as usize + 4].fill(Complex::ZERO);
@@ -71,7 +76,27 @@ struct Row {
     shape: String,
 }
 
-fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &mut Vec<String>) {
+/// Pairs of tones of amplitude 1, k in all, each in a stretch of the frequencies of its own.
+fn pairs(n: u64, k: usize, snr: Option<f64>, apart: f64, seed: u64) -> Free {
+    let mut rng = Rng::new(seed);
+    let stretch = 1.0 / (k / 2).max(1) as f64;
+    let mut tones = Vec::new();
+    for i in 0..k / 2 {
+        let nu = (i as f64 + 0.1 + 0.8 * rng.uniform()) * stretch - 0.5;
+        tones.push((nu, rng.phasor()));
+        tones.push((nu + apart / n as f64, rng.phasor()));
+    }
+    Free::new(n, &tones, snr.map_or(0.0, |db| 10f64.powf(-db / 20.0)), seed)
+}
+
+fn judge(
+    signal: &Free,
+    found: &Tones,
+    finest: bool,
+    micros: f64,
+    row: &mut Row,
+    complaints: &mut Vec<String>,
+) {
     let n = signal.n as f64;
     let mut used = vec![false; found.tones().len()];
     let mut missed = 0;
@@ -111,7 +136,7 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
             let bound = error * error * snr / 6.0 * TAU * TAU;
             row.bound_square += bound * read;
             let first = 4 * found.report().bins * found.report().lines;
-            row.first_square += bound * first as f64;
+            row.first_square += bound * if finest { n } else { first as f64 };
             let claimed = (error / tone.bin_std(signal.n)).abs();
             row.claimed += claimed.powi(2);
             row.claimed_max = row.claimed_max.max(claimed);
@@ -149,6 +174,7 @@ fn judge(signal: &Free, found: &Tones, micros: f64, row: &mut Row, complaints: &
 
 fn main() -> ExitCode {
     let (mut trials, mut seed, mut repeat, mut told, mut verbose) = (20, 1u64, 4, false, false);
+    let (mut close, mut finest) = (None, false);
     let (mut ns, mut ks, mut snrs): (Vec<u32>, Vec<usize>, Vec<String>) = Default::default();
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
@@ -161,6 +187,8 @@ fn main() -> ExitCode {
             "--k" => ks.push(value().parse().unwrap_or(10)),
             "--snr" => snrs.push(value()),
             "--told" => told = true,
+            "--pairs" => close = value().parse::<f64>().ok(),
+            "--finest" => finest = true,
             "--verbose" => verbose = true,
             other => {
                 eprintln!("unknown argument {other}");
@@ -192,8 +220,15 @@ fn main() -> ExitCode {
                 let mut row = Row::default();
                 let mut complaints = Vec::new();
                 for trial in 0..trials {
-                    let signal = Free::random(n, k, db, 12.0, seed * 1_000_003 + trial);
+                    let seed = seed * 1_000_003 + trial;
+                    let signal = match close {
+                        Some(apart) => pairs(n, k, db, apart, seed),
+                        None => Free::random(n, k, db, 12.0, seed),
+                    };
                     let mut problem = Problem::new(n);
+                    if finest {
+                        problem = problem.accuracy(0.0);
+                    }
                     if told {
                         problem = problem.noise(db.map_or(Noise::Exact, Noise::Snr));
                     }
@@ -206,7 +241,7 @@ fn main() -> ExitCode {
                     };
                     match timed(&plan, &signal, &mut store, repeat) {
                         Ok((found, micros)) => {
-                            judge(&signal, &found, micros, &mut row, &mut complaints);
+                            judge(&signal, &found, finest, micros, &mut row, &mut complaints);
                         }
                         Err(e) => complaints.push(format!("failed: {e}")),
                     }

@@ -6,6 +6,8 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::rows::{Row, Whole};
 use crate::cpu::threads;
 use crate::cpu::wide::F4;
 use num_complex::Complex;
@@ -193,6 +195,9 @@ pub trait Scalar: Copy + Send + Sync {
     const REAL: bool;
     /// Step between neighbouring values, or 0; see [`Samples::resolution`].
     const STEP: f64 = 0.0;
+    /// Whether four are a line of f64 in another order.
+    #[doc(hidden)]
+    const WHOLE: bool = false;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
     /// Four numbers as a line.
@@ -208,7 +213,7 @@ pub trait Scalar: Copy + Send + Sync {
 }
 
 macro_rules! scalars {
-    ($step:literal: $($t:ty $(, $line:item)?);*) => {$(
+    ($step:literal: $($t:ty $(, $($line:item)*)?);*) => {$(
         impl Scalar for $t {
             const REAL: bool = true;
             const STEP: f64 = $step;
@@ -224,11 +229,12 @@ macro_rules! scalars {
             fn complex(self) -> Complex<f64> {
                 Complex::new(self.re as f64, self.im as f64)
             }
-            $($line)?
+            $($($line)*)?
         }
     )*};
 }
 scalars!(0.0: f32; f64,
+const WHOLE: bool = true;
 #[inline(always)] // inherits the instruction set of its callers
 unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
     // SAFETY: a complex number is its real part, then its imaginary part.
@@ -242,22 +248,24 @@ scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 /// waits for memory to overlap.
 const AHEAD: usize = 24;
 
-/// Asks the processor to bring the cache lines of four samples from `at` on.
+/// Asks the processor to bring the cache lines of four samples from `first` on: one, or with `BOTH`
+/// the one in which the last of them ends, too.
 #[inline(always)] // at most two instructions
-fn prefetch<T>(data: &[T], at: usize) {
+fn prefetch<T, const BOTH: bool>(first: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let first = data.as_ptr().wrapping_add(at).cast::<i8>();
-        let last = first.wrapping_add(4 * size_of::<T>() - 1);
+        let first = first.cast::<i8>();
         // SAFETY: a prefetch reads nothing; any address is allowed.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(first);
-            _mm_prefetch::<_MM_HINT_T0>(last);
+            if BOTH {
+                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(4 * size_of::<T>() - 1));
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (data, at);
+    let _ = first;
 }
 
 /// Reads lines from anything that can be indexed cheaply: `at` is called only below n; `soon` tells
@@ -298,62 +306,140 @@ pub(crate) fn lines_from(
 
 /// Lines from which on asking ahead pays; fewer are all on their way before the first is there.
 const LONG: usize = 1024;
+/// The same for lines that do not wrap, which take fewer instructions each.
+const LONG_STRAIGHT: usize = 512;
 
 /// Reads lines of a slice, in code that is compiled for the processor.
 fn slice_lines<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+        fn whole<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
+            slice_lines_body::<T, true, true>(data, start, step, out);
+        }
         #[target_feature(enable = "avx2,fma")]
         fn wide<T: Scalar>(data: &[T], start: u64, step: u64, out: &mut [Line]) {
-            if out.len() < LONG {
-                slice_lines_body::<T, true, false>(data, start, step, out);
-            } else {
-                slice_lines_body::<T, true, true>(data, start, step, out);
-            }
+            slice_lines_body::<T, true, false>(data, start, step, out);
+        }
+        if T::WHOLE && crate::cpu::has_eight() {
+            // SAFETY: the features were just found on this processor.
+            return unsafe { whole(data, start, step, out) };
         }
         if crate::cpu::has_fma() {
             // SAFETY: both features were just found on this processor.
             return unsafe { wide(data, start, step, out) };
         }
     }
-    slice_lines_body::<T, false, true>(data, start, step, out);
+    slice_lines_body::<T, false, false>(data, start, step, out);
 }
 
-/// With `ASK`, lines are asked for ahead.
+/// With `EIGHT`, a line is one register.
 #[inline(always)] // compiled once per instruction set
-fn slice_lines_body<T: Scalar, const FMA: bool, const ASK: bool>(
+fn slice_lines_body<T: Scalar, const FMA: bool, const EIGHT: bool>(
     data: &[T],
     start: u64,
     step: u64,
     out: &mut [Line],
 ) {
+    let n = data.len() as u64;
+    // Nearly always within the signal, and divisions are slow.
+    let (start, step) =
+        (if start < n { start } else { start % n }, if step < n { step } else { step % n });
+    let last = (out.len() as u64).saturating_sub(1).checked_mul(step);
+    let end = last.and_then(|last| last.checked_add(start + 4));
+    let straight = step >= 4 && end.is_some_and(|end| end <= n);
+    let (start, step) = (start as usize, step as usize);
+    // Lines that begin at multiples of their length lie in one cache line each.
+    let length = 4 * size_of::<T>();
+    let within = 64usize.is_multiple_of(length)
+        && data[start..].as_ptr().addr().is_multiple_of(length)
+        && step.is_multiple_of(4);
+    match (straight, out.len()) {
+        (true, ..LONG_STRAIGHT) => {
+            straight_lines::<T, FMA, EIGHT, false, false>(&data[start..], step, out);
+        }
+        (true, _) if within => {
+            straight_lines::<T, FMA, EIGHT, true, false>(&data[start..], step, out);
+        }
+        (true, _) => straight_lines::<T, FMA, EIGHT, true, true>(&data[start..], step, out),
+        (false, LONG..) => wrapping_lines::<T, FMA, EIGHT, true>(data, start, step, out),
+        // Without vectors a line takes so long that asking ahead pays for any number.
+        (false, _) if !FMA => wrapping_lines::<T, FMA, EIGHT, true>(data, start, step, out),
+        (false, _) => wrapping_lines::<T, FMA, EIGHT, false>(data, start, step, out),
+    }
+}
+
+/// Lines at every multiple of the step, all of which lie within the slice. With `ASK`, lines are asked
+/// for ahead, with `BOTH` their ends, too.
+#[inline(always)] // compiled once per instruction set
+fn straight_lines<T, const FMA: bool, const EIGHT: bool, const ASK: bool, const BOTH: bool>(
+    data: &[T],
+    step: usize,
+    out: &mut [Line],
+) where
+    T: Scalar,
+{
+    if ASK {
+        for j in 0..AHEAD {
+            prefetch::<T, BOTH>(data.as_ptr().wrapping_add(j * step));
+        }
+    }
+    for (line, part) in out.iter_mut().zip(data.chunks(step)) {
+        let Some(four) = part.first_chunk() else { return };
+        if ASK {
+            // Beyond the last line these are places that nobody reads: harmless, and no branch.
+            prefetch::<T, BOTH>(four.as_ptr().wrapping_add(AHEAD * step));
+        }
+        put_line::<T, FMA, EIGHT>(four, line);
+    }
+}
+
+/// Four samples as a line.
+#[inline(always)] // compiled once per instruction set
+fn put_line<T: Scalar, const FMA: bool, const EIGHT: bool>(four: &[T; 4], line: &mut Line) {
+    // SAFETY: the only callers with `FMA` and `EIGHT` have found the instructions, and with `EIGHT`
+    // four are a line of f64.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if EIGHT {
+            return Whole::of_complex(four.as_ptr().cast()).store(line);
+        }
+        *line = T::line::<FMA>(four);
+    }
+}
+
+/// Lines that may wrap at the end of the signal; `start` and `step` lie within it. With `ASK`, lines
+/// are asked for ahead.
+#[inline(always)] // compiled once per instruction set
+fn wrapping_lines<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool>(
+    data: &[T],
+    start: usize,
+    step: usize,
+    out: &mut [Line],
+) {
     let n = data.len();
-    let step = (step % n as u64) as usize;
-    let mut first = (start % n as u64) as usize;
+    let mut first = start;
     let mut next = first;
     let ahead = if ASK { AHEAD.min(out.len()) } else { 0 };
     for _ in 0..ahead {
-        prefetch(data, next);
+        prefetch::<T, true>(data.as_ptr().wrapping_add(next));
         next += step;
         next -= if next >= n { n } else { 0 };
     }
     for line in out {
         if ASK {
             // Beyond the last line these are places that nobody reads: harmless, and no branch.
-            prefetch(data, next);
+            prefetch::<T, true>(data.as_ptr().wrapping_add(next));
             next += step;
             next -= if next >= n { n } else { 0 };
         }
-        // SAFETY: the only caller with `FMA` has found the instructions.
-        *line = unsafe {
-            match data[first..].first_chunk() {
-                Some(four) => T::line::<FMA>(four),
-                None => {
-                    let at = |tau| data[(first + tau) % n];
-                    T::line::<FMA>(&[at(0), at(1), at(2), at(3)])
-                }
+        match data[first..].first_chunk() {
+            Some(four) => put_line::<T, FMA, EIGHT>(four, line),
+            None => {
+                let at = |tau| data[(first + tau) % n];
+                put_line::<T, FMA, EIGHT>(&[at(0), at(1), at(2), at(3)], line);
             }
-        };
+        }
         first += step;
         first -= if first >= n { n } else { 0 };
     }
@@ -509,7 +595,7 @@ impl<T: Scalar> Samples for Strided<'_, T> {
             step,
             out,
             |i| self.data[i * self.stride].complex(),
-            |i| prefetch(self.data, i * self.stride),
+            |i| prefetch::<_, true>(self.data.as_ptr().wrapping_add(i * self.stride)),
         );
         Ok(())
     }
@@ -567,7 +653,16 @@ impl<T: Scalar> Samples for Iq<'_, T> {
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        lines_from(self.len(), start, step, out, |i| self.at(i), |i| prefetch(self.data, 2 * i));
+        lines_from(
+            self.len(),
+            start,
+            step,
+            out,
+            |i| self.at(i),
+            |i| {
+                prefetch::<_, true>(self.data.as_ptr().wrapping_add(2 * i));
+            },
+        );
         Ok(())
     }
     fn read_progression(

@@ -78,12 +78,13 @@ impl Clock {
     pub(crate) fn stages(&self) -> Vec<(Stage, Duration)> {
         let all = self.spent.iter().sum::<u64>().max(1) as f64;
         let elapsed = self.started.elapsed();
-        Stage::ALL
-            .into_iter()
-            .zip(self.spent)
-            .filter(|(_, spent)| *spent > 0)
-            .map(|(stage, spent)| (stage, elapsed.mul_f64(spent as f64 / all)))
-            .collect()
+        let mut out = Vec::with_capacity(Stage::ALL.len());
+        for (stage, spent) in Stage::ALL.into_iter().zip(self.spent) {
+            if spent > 0 {
+                out.push((stage, elapsed.mul_f64(spent as f64 / all)));
+            }
+        }
+        out
     }
 }
 

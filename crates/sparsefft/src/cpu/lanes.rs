@@ -155,12 +155,24 @@ impl F64x8 {
         }
     }
 
-    /// The lower half and the upper one.
-    #[inline(always)] // one instruction
-    pub(crate) unsafe fn parts(self) -> (F64x4, F64x4) {
+    /// a + b and a - b of four values each.
+    #[inline(always)] // three instructions
+    pub(crate) unsafe fn sum_and_difference(a: *const f64, b: *const f64) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
-            (F64x4(_mm512_castpd512_pd256(self.0)), F64x4(_mm512_extractf64x4_pd::<1>(self.0)))
+            let a = _mm512_broadcast_f64x4(_mm256_loadu_pd(a));
+            let b = _mm512_broadcast_f64x4(_mm256_loadu_pd(b));
+            F64x8(_mm512_mask_sub_pd(_mm512_add_pd(a, b), 0b1111_0000, a, b))
+        }
+    }
+
+    /// One value in the lower half, another in the upper.
+    #[inline(always)] // one or two instructions
+    pub(crate) unsafe fn upper(low: f64, high: f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let high = _mm_set_sd(high);
+            F64x8(_mm512_mask_broadcastsd_pd(_mm512_set1_pd(low), 0b1111_0000, high))
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod columns;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod math;
+pub(crate) mod rows;
 pub(crate) mod team;
 pub(crate) mod threads;
 pub(crate) mod wide;
@@ -20,6 +21,15 @@ pub(crate) mod wide;
 #[inline(always)] // a load: the macros keep what they found
 pub(crate) fn has_fma() -> bool {
     std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+}
+
+/// Whether the processor has vectors of eight f64: AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)] // a load, as above
+pub(crate) fn has_eight() -> bool {
+    has_fma()
+        && std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("avx512vl")
 }
 
 /// Defines a function that runs `$body::<true>` where the processor has AVX2 and FMA, and

@@ -13,6 +13,55 @@ use std::ops::{Add, Mul, Neg, Sub};
 #[repr(C, align(32))]
 pub(crate) struct F4<const FMA: bool>(pub(crate) [f64; 4]);
 
+/// What polynomials need of a vector.
+pub(crate) trait Vector: Copy {
+    /// How many values.
+    const COUNT: usize;
+    /// The values of as many F4 as there are.
+    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self;
+    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]);
+    fn splat(x: f64) -> Self;
+    fn times(self, b: Self) -> Self;
+    /// self·b + c.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// self where |x| is below the limit, 0 elsewhere.
+    fn where_small(self, x: Self, limit: f64) -> Self;
+}
+
+impl<const F: bool> Vector for F4<F> {
+    const COUNT: usize = 4;
+
+    #[inline(always)] // register moves
+    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self {
+        F4(from[0].0)
+    }
+
+    #[inline(always)] // register moves
+    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]) {
+        to[0] = F4(self.0);
+    }
+
+    #[inline(always)] // register moves
+    fn splat(x: f64) -> Self {
+        F4::splat(x)
+    }
+
+    #[inline(always)] // one instruction
+    fn times(self, b: Self) -> Self {
+        self * b
+    }
+
+    #[inline(always)] // one instruction with FMA
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        F4::mul_add(self, b, c)
+    }
+
+    #[inline(always)] // three instructions
+    fn where_small(self, x: Self, limit: f64) -> Self {
+        self.where_or(x.abs().below(F4::splat(limit)), F4::ZERO)
+    }
+}
+
 /// Four truth values: all bits set or none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask<const FMA: bool>([u64; 4]);

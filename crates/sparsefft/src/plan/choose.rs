@@ -120,7 +120,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         (First::Comb { bins: bins as usize }, rungs, cost, bins as f64 * lines)
     });
     let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
-    let buckets = (16 * k).max(quiet).next_power_of_two().max(64);
+    let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
     let beta = if snr.is_finite() { 16.0 } else { window::BETAS[4] };
     let taps = window::length(beta, usize::try_from(buckets).ok()?) as f64;
     let windowed = (taps < n as f64 / 2.0).then(|| {
@@ -132,7 +132,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         (First::Window { buckets: buckets as usize }, rungs, cost, taps * lines)
     });
     let (first, ladder, cost, lines) = comb.or(windowed)?;
-    let verify = verify_buckets(k);
+    let verify = verify_aligned(n, k);
     let check = window::length(VERIFY_BETA, verify);
     if check as u64 * 4 > n {
         return None;
@@ -154,11 +154,19 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
 /// Shape of the verifying window where there is no noise.
 pub(crate) const VERIFY_BETA: f64 = 24.0;
 
-/// Buckets of the hash that certifies k coefficients. Its window is about four times as long, so
-/// that it meets every impulse train whose spectrum has at most 2k lines: such a train is not zero
-/// on one sample in 2k.
+/// Buckets of the hash that certifies k coefficients. Its window is about four times as long in
+/// steps, so that it meets every impulse train whose spectrum has at most 2k lines: such a train is
+/// not zero on one sample in 2k.
 pub(crate) fn verify_buckets(k: u64) -> usize {
     (k / 2).clamp(32, 1 << 24).next_power_of_two() as usize
+}
+
+/// [`verify_buckets`] for the permutation of [`verifying`]: for powers of two a step meets four
+/// samples in a row that no other meets, so that half of the window is enough, twice over.
+///
+/// [`verifying`]: crate::stages::permute::Permutation::verifying
+pub(crate) fn verify_aligned(n: u64, k: u64) -> usize {
+    if n.is_power_of_two() { (verify_buckets(k) / 2).max(16) } else { verify_buckets(k) }
 }
 
 /// The ladder that a known signal-to-noise ratio asks for.

@@ -9,13 +9,12 @@
 //! The engine chooses from the menu by what it meets; it never reads anything else.
 
 use super::Prepared;
-use super::choose::{smooth_near, verify_buckets};
+use super::choose::{smooth_near, verify_aligned};
 use super::recipe::{First, Menu, Rungs};
-use crate::algorithms::peeling::{VERIFY_STREAM, window_stream};
+use crate::algorithms::peeling::{VERIFY_STREAM, permutation, window_stream};
 use crate::problem::{Noise, Problem};
 use crate::samples::progression;
 use crate::stages::ladder::ladder;
-use crate::stages::permute::Permutation;
 use crate::stages::window::{self, BETAS};
 
 /// Signal-to-noise ratio of the weakest coefficient where nothing is said: 6 dB.
@@ -88,7 +87,7 @@ impl Menu {
             rounds: ROUNDS,
             buckets,
             window: Rungs::new(gamma(buckets), n, near),
-            verify: verify_buckets(k).max((quiet as usize).next_power_of_two()),
+            verify: verify_aligned(n, k).max((quiet as usize).next_power_of_two()),
             samples: 0,
         };
         menu.samples = menu.walks(n, problem.seed).map(|w| 4 * w.lines).sum::<u64>().min(n);
@@ -98,7 +97,7 @@ impl Menu {
     /// Everything that may be read, as walks.
     fn walks(&self, n: u64, seed: u64) -> impl Iterator<Item = Walk> + '_ {
         let window = move |stream: u64, buckets: usize, d: u64| {
-            let sigma = Permutation::random(n, seed, stream).sigma;
+            let sigma = permutation(n, seed, stream).sigma;
             let lines = window::length(BETAS[BETAS.len() - 1], buckets) as u64;
             let back = progression(0, sigma, lines / 2, n);
             Walk { start: (d % n + n - back) % n, step: sigma, lines }

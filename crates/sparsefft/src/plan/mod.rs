@@ -10,7 +10,9 @@ pub use recipe::{
 };
 
 pub use choose::recommended_length;
-pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_buckets};
+#[cfg(feature = "cuda")]
+pub(crate) use choose::verify_buckets;
+pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verify_aligned};
 
 use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
@@ -20,6 +22,7 @@ use crate::sketch::Sketch;
 use crate::spectrum::{Peak, Place, Report, Spectrum};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
+use crate::stages::certify::upper_quantile;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::{Doubles, Singles};
@@ -159,9 +162,25 @@ pub struct Workspace {
     pub(crate) lists: [Vec<u32>; 2],
     /// For sorting.
     peaks: Vec<Peak>,
+    /// Probabilities, and the standard deviations that noise exceeds with them.
+    deviations: Vec<(f64, f64)>,
 }
 
 impl Workspace {
+    /// Standard deviations that noise exceeds with this probability; it takes a microsecond to find
+    /// out.
+    pub(crate) fn deviations(&mut self, probability: f64) -> f64 {
+        if let Some((_, z)) = self.deviations.iter().find(|(p, _)| *p == probability) {
+            return *z;
+        }
+        let z = upper_quantile(probability);
+        if self.deviations.len() >= 64 {
+            self.deviations.clear();
+        }
+        self.deviations.push((probability, z));
+        z
+    }
+
     /// A buffer of this length with any content.
     pub(crate) fn take(&mut self, len: usize) -> Vec<Line> {
         // The smallest that fits, so that large ones are there when they are needed.
@@ -440,31 +459,63 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
     }
 }
 
-/// Sorts many peaks by index, each below n, digit by digit from the lowest on; comparing them would
-/// take several times as long. Few are left as they are. `sorted` may change places with `peaks`.
+/// Sorts peaks by index, each below n, by their digits; comparing them would take several times as
+/// long. Very few, and some that lie very unevenly, are left as they are. `sorted` may change places
+/// with `peaks`.
 fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     const DIGIT: u32 = 11;
-    if peaks.len() < 512 {
-        return;
+    let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+    match peaks.len() {
+        0..16 => {}
+        16..512 => {
+            // By the highest digit, and then each to its place among its few neighbours.
+            const FEW: u32 = 6;
+            if sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)) <= 16 {
+                for i in 1..peaks.len() {
+                    let (p, mut at) = (peaks[i], i);
+                    while at > 0 && peaks[at - 1].index > p.index {
+                        peaks[at] = peaks[at - 1];
+                        at -= 1;
+                    }
+                    peaks[at] = p;
+                }
+            }
+        }
+        _ => {
+            for shift in (0..bits).step_by(DIGIT as usize) {
+                sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, shift);
+            }
+        }
     }
-    sorted.clone_from(peaks);
-    for shift in (0..u64::BITS - n.leading_zeros()).step_by(DIGIT as usize) {
-        let digit = |p: &Peak| (p.index >> shift) as usize % (1 << DIGIT);
-        let mut places = [0u32; 1 << DIGIT];
-        for p in &*peaks {
-            places[digit(p)] += 1;
-        }
-        let mut before = 0;
-        for place in &mut places {
-            before += std::mem::replace(place, before);
-        }
-        for p in &*peaks {
-            let place = &mut places[digit(p)];
-            sorted[*place as usize] = *p;
-            *place += 1;
-        }
-        std::mem::swap(peaks, sorted);
+}
+
+/// Sorts peaks by one digit of their index, those that share it in the order in which they stand.
+/// Returns how many share one at most.
+fn sort_by_digit<const SIZE: usize>(
+    peaks: &mut Vec<Peak>,
+    sorted: &mut Vec<Peak>,
+    shift: u32,
+) -> u32 {
+    let digit = |p: &Peak| (p.index >> shift) as usize % SIZE;
+    let mut places = [0u32; SIZE];
+    for p in &*peaks {
+        places[digit(p)] += 1;
     }
+    let (mut before, mut most) = (0, 0);
+    for place in &mut places {
+        most = most.max(*place);
+        before += std::mem::replace(place, before);
+    }
+    // What stands there is overwritten; only new places need a value.
+    sorted.truncate(peaks.len());
+    sorted.resize(peaks.len(), Peak { index: 0, value: crate::Complex::ZERO });
+    for p in &*peaks {
+        let place = &mut places[digit(p)];
+        sorted[*place as usize] = *p;
+        *place += 1;
+    }
+    std::mem::swap(peaks, sorted);
+    most
 }
 
 impl fmt::Display for Plan {

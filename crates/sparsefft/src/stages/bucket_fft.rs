@@ -418,8 +418,8 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 mod columns {
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
-    use crate::cpu::lanes::{F64x4, F64x8, Lanes};
-    use crate::cpu::{has_fma, threads};
+    use crate::cpu::lanes::{F64x4, F64x8};
+    use crate::cpu::{has_eight, has_fma, threads};
     use crate::dense::{Shared, root};
     use crate::samples::Line;
     use std::ops::Range;
@@ -432,37 +432,27 @@ mod columns {
     pub(super) struct Plan {
         size: usize,
         passes: Passes<f64>,
-        /// With vectors of eight: those of the even lines and of the odd lines go through the
-        /// passes side by side, and these factors e^{-2πik/B}, in the order in which the passes end,
-        /// join them. Else nothing.
-        join: Vec<Complex<f64>>,
+        /// With vectors of eight: the even and the odd coefficients go through the passes side by
+        /// side, as transforms of x\[j\] + x\[j + B/2\] and of w_j(x\[j\] - x\[j + B/2\]) with these
+        /// factors w_j = e^{-2πij/B}. Else nothing.
+        apart: Vec<Complex<f64>>,
     }
 
     impl Plan {
         /// `None` if this is no power of two, or the processor has no such vectors.
         pub(super) fn new(size: usize) -> Option<Self> {
             let fits = size.is_power_of_two() && size >= 16;
-            (fits && has_fma()).then(|| Self::with_vectors(size, Self::has_eight()))
-        }
-
-        /// Whether the processor has vectors of eight.
-        pub(super) fn has_eight() -> bool {
-            is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+            (fits && has_fma()).then(|| Self::with_vectors(size, has_eight()))
         }
 
         pub(super) fn with_vectors(size: usize, eight: bool) -> Self {
             // Half of 16 would be a single level, which is first and last at once.
             if !eight || size < 32 {
-                return Plan { size, passes: Passes::new(size, 4, NEAR), join: Vec::new() };
+                return Plan { size, passes: Passes::new(size, 4, NEAR), apart: Vec::new() };
             }
             let passes = Passes::new(size / 2, 8, NEAR / 2);
-            let apart = passes.order.len() as u64;
-            let factors = |&k: &u32| {
-                let k = u64::from(k);
-                (0..passes.last() as u64).map(move |r| root(k + r * apart, size as u64))
-            };
-            let join = passes.order.iter().flat_map(factors).collect();
-            Plan { size, passes, join }
+            let apart = (0..size as u64 / 2).map(|j| root(j, size as u64)).collect();
+            Plan { size, passes, apart }
         }
 
         /// See [`process`](super::BucketFft::process).
@@ -483,19 +473,19 @@ mod columns {
             // processor, and each part has lines of its own.
             let begin = |which: Range<usize>| unsafe {
                 let tile = scratch.at(0).cast();
-                if self.join.is_empty() {
+                if self.apart.is_empty() {
                     begin_by_four(&self.passes, which, input.as_ptr().cast(), tile);
                 } else {
-                    begin_by_eight(&self.passes, which, input.as_ptr().cast(), tile);
+                    begin_by_eight(&self.passes, &self.apart, which, input.as_ptr().cast(), tile);
                 }
             };
             // SAFETY: as above.
             let end = |part: Range<usize>| unsafe {
                 let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
-                if self.join.is_empty() {
+                if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else {
-                    end_by_eight(&self.passes, &self.join, &part, tile, out, factor);
+                    end_by_eight(&self.passes, &part, tile, out, factor);
                 }
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
@@ -560,20 +550,20 @@ mod columns {
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn begin_by_eight(
         passes: &Passes<f64>,
+        apart: &[Complex<f64>],
         which: Range<usize>,
         from: *const f64,
         tile: *mut f64,
     ) {
         let radix = passes.levels[0].radix;
         // SAFETY: the caller's promise; two lines here are one of eight columns.
-        unsafe { by_radix!(radix, first_of_eight(passes, which, from, tile)) }
+        unsafe { by_radix!(radix, first_of_eight(passes, apart, which, from, tile)) }
     }
 
-    /// [`end_by_four`] of lines in pairs, and what joins them.
+    /// [`end_by_four`] of lines in pairs.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn end_by_eight(
         passes: &Passes<f64>,
-        join: &[Complex<f64>],
         part: &Range<usize>,
         tile: *mut f64,
         out: *mut f64,
@@ -582,61 +572,64 @@ mod columns {
         // SAFETY: the caller's promise.
         unsafe {
             between::<F64x8>(passes, part, tile);
-            by_radix!(passes.last(), last_of_eight(passes, join, part, tile, out, factor));
+            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor));
         }
     }
 
-    /// The first butterflies, of pairs of lines put side by side.
+    /// The first butterflies, of sums and turned differences of lines put side by side.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn first_of_eight<const R: usize>(
         passes: &Passes<f64>,
+        apart: &[Complex<f64>],
         which: Range<usize>,
         from: *const f64,
         tile: *mut f64,
     ) {
-        let reals = columns::Line::<F64x8>::REALS;
+        let (near, wide) = (columns::Line::<F64x4>::REALS, columns::Line::<F64x8>::REALS);
         let level = &passes.levels[0];
         let factors =
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
         for (j, w) in which.zip(factors) {
-            // SAFETY: the caller's promise; there are R·apart pairs.
+            // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
             unsafe {
                 let mut x = zeros::<F64x8, R>();
                 for (m, x) in x.iter_mut().enumerate() {
-                    let pair = from.add(reals * (j + m * level.apart));
-                    let (re, im) =
-                        F64x8::halves(F64x8::load(pair), F64x8::load(pair.add(F64x8::COUNT)));
-                    *x = columns::Line { re, im };
+                    let j = j + m * level.apart;
+                    let (a, b) = (from.add(near * j), from.add(near * (j + passes.len)));
+                    let re = F64x8::sum_and_difference(a, b);
+                    let im = F64x8::sum_and_difference(a.add(near / 2), b.add(near / 2));
+                    let turn = apart.get_unchecked(j);
+                    let turn = columns::Line {
+                        re: F64x8::upper(1.0, turn.re),
+                        im: F64x8::upper(0.0, turn.im),
+                    };
+                    *x = columns::Line { re, im }.mul(turn);
                 }
-                put(x, w.as_ptr(), tile.add(reals * j), level.apart);
+                put(x, w.as_ptr(), tile.add(wide * j), level.apart);
             }
         }
     }
 
-    /// The last butterflies, and what joins the halves: out\[k\] = E + wO, out\[k + B/2\] = E - wO.
+    /// The last butterflies: coefficients 2k and 2k + 1 to their places, scaled.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn last_of_eight<const R: usize>(
         passes: &Passes<f64>,
-        join: &[Complex<f64>],
         part: &Range<usize>,
         tile: *const f64,
         out: *mut f64,
         factor: f64,
     ) {
         let apart = passes.order.len();
-        let reals = columns::Line::<F64x4>::REALS;
-        for (b, w) in (part.start / R..part.end / R).zip(join[part.clone()].chunks_exact(R)) {
+        let wide = columns::Line::<F64x8>::REALS;
+        for b in part.start / R..part.end / R {
             let k = passes.order[b] as usize;
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
             unsafe {
-                let x = get::<F64x8, R>(tile.add(columns::Line::<F64x8>::REALS * R * b), 1);
+                let x = get::<F64x8, R>(tile.add(wide * R * b), 1);
                 for (r, y) in butterfly(x).into_iter().enumerate() {
-                    let (re, im) = (y.re.parts(), y.im.parts());
-                    let even = columns::Line { re: re.0, im: im.0 };
-                    let odd = columns::Line { re: re.1, im: im.1 }.times(w.as_ptr().add(r));
-                    let k = k + r * apart;
-                    even.add(odd).scale(factor).store(out.add(reals * k));
-                    even.sub(odd).scale(factor).store(out.add(reals * (k + passes.len)));
+                    let y = y.scale(factor);
+                    let (even, odd) = F64x8::halves(y.re, y.im);
+                    columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
                 }
             }
         }
@@ -681,7 +674,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn columns_of_every_kind_equal_the_stockham_passes() {
         let fma = crate::cpu::has_fma();
-        let kinds = [(false, fma), (true, fma && columns::Plan::has_eight())];
+        let kinds = [(false, fma), (true, crate::cpu::has_eight())];
         for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
             let x: Vec<Line> = (0..size)
                 .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })

@@ -25,11 +25,25 @@ pub(crate) fn fit(
     data: &[Complex<f64>],
     values: &mut [Complex<f64>],
 ) -> Option<(f64, f64)> {
+    // Most bins hold few, and a large matrix would take longer to clear than theirs to solve.
+    if values.len() <= 4 {
+        fit_some::<4>(phasors, data, values)
+    } else {
+        fit_some::<MAX_FIT>(phasors, data, values)
+    }
+}
+
+/// [`fit`] of at most `MOST` rows.
+fn fit_some<const MOST: usize>(
+    phasors: &[Complex<f64>],
+    data: &[Complex<f64>],
+    values: &mut [Complex<f64>],
+) -> Option<(f64, f64)> {
     let (m, lanes) = (values.len(), data.len());
-    debug_assert!(m <= MAX_FIT && phasors.len() == m * lanes);
+    debug_assert!(m <= MOST && phasors.len() == m * lanes);
     let row = |i: usize| &phasors[i * lanes..(i + 1) * lanes];
     // Cholesky factor of the Gram matrix, lower triangle.
-    let mut factor = [[Complex::ZERO; MAX_FIT]; MAX_FIT];
+    let mut factor = [[Complex::ZERO; MOST]; MOST];
     let mut apart = 1.0f64;
     for i in 0..m {
         for j in 0..=i {
@@ -51,7 +65,7 @@ pub(crate) fn fit(
     values.fill(Complex::ZERO);
     let mut energy = 0.0;
     for _ in 0..3 {
-        let mut right = [Complex::ZERO; MAX_FIT];
+        let mut right = [Complex::ZERO; MOST];
         energy = 0.0;
         for (lane, &u) in data.iter().enumerate() {
             let model: Complex<f64> = (0..m).map(|i| values[i] * row(i)[lane]).sum();
@@ -91,6 +105,8 @@ pub(crate) struct View<'a> {
     /// For a comb, the residual of each coefficient's bin, line after line; window hashes keep
     /// their residual themselves.
     pub(crate) lines: &'a [Line],
+    /// The first coefficient that it has a say in; those before are settled by other hashes.
+    pub(crate) from: usize,
 }
 
 /// Buffers of [`corrections`].
@@ -194,13 +210,13 @@ fn correlate_body<const FMA: bool>(
     unity: Unity,
     eq: &mut Equations,
 ) {
-    let View { hash, weight, lines } = view;
+    let View { hash, weight, lines, from } = view;
     let offsets = &hash.offsets[..];
     // A comb is not peeled where its bins are fitted one by one: then its lines are given apart.
     let apart = !lines.is_empty();
     eq.reaches.clear();
     eq.bases.clear();
-    for (i, c) in known.iter().enumerate() {
+    for (i, c) in known.iter().enumerate().skip(*from) {
         let reach = hash.reach_wide::<FMA>(c.f);
         let mut sum = Complex::ZERO;
         for (j, &d) in offsets.iter().enumerate() {
@@ -226,14 +242,15 @@ fn correlate_body<const FMA: bool>(
 fn couple(known: &[Coefficient], view: &View<'_>, eq: &mut Equations) {
     let lines = view.hash.offsets.len();
     let size = view.hash.buckets;
-    let first = |eq: &Equations, i: u32| eq.reaches[i as usize].bins[0] as usize;
+    let from = view.from.min(known.len());
+    let first = |eq: &Equations, i: u32| eq.reaches[i as usize - from].bins[0] as usize;
     let mut order = std::mem::take(&mut eq.order);
     order.clear();
-    order.extend(0..known.len() as u32);
+    order.extend(from as u32..known.len() as u32);
     order.sort_unstable_by_key(|&i| first(eq, i));
     let count = order.len();
     for (at, &i) in order.iter().enumerate() {
-        let a = eq.reaches[i as usize];
+        let a = eq.reaches[i as usize - from];
         for ahead in 1..count {
             // Past the end of the circle once around, so that no pair is met twice.
             let around = usize::from(at + ahead >= count);
@@ -242,10 +259,10 @@ fn couple(known: &[Coefficient], view: &View<'_>, eq: &mut Equations) {
             if gap >= a.count {
                 break;
             }
-            let b = &eq.reaches[j as usize];
+            let b = &eq.reaches[j as usize - from];
             let overlap: f64 = a.gains[gap..a.count].iter().zip(b.gains).map(|(x, y)| x * y).sum();
             let w = known[i as usize].z.conj() * known[j as usize].z;
-            let of = |i: u32| &eq.bases[i as usize * lines..][..lines];
+            let of = |i: u32| &eq.bases[(i as usize - from) * lines..][..lines];
             let bases: Complex<f64> = of(i).iter().zip(of(j)).map(|(x, y)| x.conj() * y).sum();
             let cross = (w * (w * (w + 1.0) + 1.0) + 1.0) * bases;
             eq.pairs.push((i, j, view.weight * overlap * cross));

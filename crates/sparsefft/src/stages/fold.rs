@@ -2,8 +2,9 @@
 //!
 //! z\[t mod B\] += G(t)·y\[t\] for t = -h … h, four lanes at a time.
 
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::threads;
 use crate::cpu::wide::F4;
-use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 
 /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
@@ -15,14 +16,14 @@ pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 {
     threads::reduce_chunks(buckets, piece, work, part, f64::max).unwrap_or(0.0)
 }
 
-dispatch! {
+dispatch_rows! {
     /// [`fold`] for the buckets from `first` on, of `size` in all.
     fn fold_part(taps: &[f64], y: &[Line], first: usize, part: &mut [Line], size: usize) -> f64
         = fold_part_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn fold_part_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fold_part_body<const FMA: bool, R: Row>(
     taps: &[f64],
     y: &[Line],
     first: usize,
@@ -40,11 +41,9 @@ fn fold_part_body<const FMA: bool>(
         // A part that lies before that has nothing to add.
         let at = (round + first + from).saturating_sub(skip);
         for ((bucket, line), i) in part[from..].iter_mut().zip(&y[at.min(y.len())..]).zip(at..) {
-            let g = F4::splat(taps[h.abs_diff(i)]);
-            let (re, im) = (F4(line.re), F4(line.im));
-            peak = re.mul_add(re, im * im).max(peak);
-            bucket.re = g.mul_add(re, F4(bucket.re)).0;
-            bucket.im = g.mul_add(im, F4(bucket.im)).0;
+            let line = R::load(line);
+            peak = F4(line.squares()).max(peak);
+            R::load(bucket).plus(taps[h.abs_diff(i)], line).store(bucket);
         }
         round += size;
     }

@@ -8,6 +8,7 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
@@ -64,6 +65,9 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Forgets what was measured. The lines keep their old content, which measuring overwrites.
     fn clear(&mut self) {
+        if self.measured.is_empty() {
+            std::mem::swap(&mut self.measured, &mut self.residual);
+        }
         self.offsets.clear();
         self.residual.clear();
         self.energy.clear();
@@ -172,7 +176,7 @@ impl Hash {
     }
 
     /// Reads the samples at offset d and appends a line to every bin. Energies are those of the
-    /// measured bins; peeling starts anew.
+    /// measured bins; peeling, if it had begun, must go on with [`go_on_peeling`](Hash::go_on_peeling).
     pub(crate) fn measure(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
         self.energy.clear();
         self.measure_more(run, d)
@@ -192,19 +196,21 @@ impl Hash {
                 self.append(run, d)
             }
             Kind::Window { kaiser, .. } => {
-                let mut lines = run.workspace.take(reads);
-                if let Err(error) = read_in_parts(run.signal, start, step, &mut lines) {
-                    run.workspace.give(lines);
+                let mut room = run.workspace.take_at_least(reads);
+                let lines = &mut room[..reads];
+                if let Err(error) = read_in_parts(run.signal, start, step, lines) {
+                    run.workspace.give(room);
                     return Err(error);
                 }
                 run.clock.lap(Stage::Permute);
-                let mut folded = run.workspace.take(self.buckets);
-                let peak = crate::stages::fold::fold(kaiser.taps(), &lines, &mut folded);
+                let mut folded = run.workspace.take_at_least(self.buckets);
+                let buckets = &mut folded[..self.buckets];
+                let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, &folded, 1.0);
-                let outcome = if finite { Ok(()) } else { Err(self.blame(d, &lines)) };
-                run.workspace.give(lines);
+                let finite = self.transform(run, d, buckets, 1.0);
+                let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
+                run.workspace.give(room);
                 run.workspace.give(folded);
                 outcome
             }
@@ -229,13 +235,16 @@ impl Hash {
         let at = offsets.len() * size;
         offsets.push(d);
         let current = residual.is_empty() && energy.len() == size;
-        residual.clear();
-        let mut scratch = run.workspace.take(self.fft.scratch_len());
+        let peeled = !residual.is_empty();
+        let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
         self.fft.process(lines, line, &mut scratch, factor);
         run.workspace.give(scratch);
         if current {
             *total += add_line(line, energy);
+        } else if peeled {
+            // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
+            *total += line.iter().map(line_energy).sum::<f64>();
         } else {
             self.sum_energies();
         }
@@ -254,7 +263,8 @@ impl Hash {
     pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
         let factor = fft.size() / self.buckets;
         let mut finer = Hash::new(run, fft, Kind::Comb);
-        let mut part = run.workspace.take(self.buckets);
+        let mut room_for_part = run.workspace.take_at_least(self.buckets);
+        let part = &mut room_for_part[..self.buckets];
         for (j, &d) in self.offsets.iter().enumerate() {
             let size = finer.buckets;
             let lines = room(&mut finer.buffers.raw, j * size, size);
@@ -267,7 +277,7 @@ impl Hash {
             let fine = coarse / factor as u64;
             for r in 1..factor {
                 let first = progression(start, fine, r as u64, self.n);
-                read_in_parts(run.signal, first, coarse, &mut part)?;
+                read_in_parts(run.signal, first, coarse, part)?;
                 run.samples_read += 4 * self.buckets as u64;
                 for (i, line) in part.iter().enumerate() {
                     lines[i * factor + r] = *line;
@@ -276,7 +286,7 @@ impl Hash {
             run.clock.lap(Stage::Permute);
             finer.append(run, d)?;
         }
-        run.workspace.give(part);
+        run.workspace.give(room_for_part);
         self.recycle(run);
         Ok(finer)
     }
@@ -331,10 +341,11 @@ impl Hash {
         Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
-    /// All bins of a comb as measured.
+    /// All bins as measured.
     pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
         let Buffers { measured, offsets, .. } = &self.buffers;
-        Bins { unity, lines: measured, size: self.buckets, offsets }
+        let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
+        Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
 
     /// Energy of one measured bin.
@@ -347,12 +358,26 @@ impl Hash {
         !self.residual.is_empty()
     }
 
-    /// Starts peeling: the residual becomes the measured bins.
+    /// Starts peeling: the residual becomes the measured bins. The energies are those of what was
+    /// measured or left last; [`sum_energies`](Hash::sum_energies) makes them current.
     pub(crate) fn begin_peeling(&mut self) {
         let Buffers { measured, residual, .. } = &mut self.buffers;
         residual.clear();
         residual.extend_from_slice(measured);
-        self.sum_energies();
+    }
+
+    /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
+    pub(crate) fn go_on_peeling(&mut self) -> usize {
+        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let done = residual.len();
+        residual.extend_from_slice(&measured[done..]);
+        done / self.buckets
+    }
+
+    /// [`begin_peeling`](Hash::begin_peeling) for the last time: what was measured is given up.
+    pub(crate) fn begin_last_peeling(&mut self) {
+        let Buffers { measured, residual, .. } = &mut self.buffers;
+        std::mem::swap(measured, residual);
     }
 
     /// Recomputes every bin's energy.
@@ -377,39 +402,30 @@ fn add_line(lines: &[Line], energy: &mut [f64]) -> f64 {
     threads::reduce_chunks(energy, 4096, lines.len() as u64, add, |a, b| a + b).unwrap_or(0.0)
 }
 
-dispatch! {
+dispatch_rows! {
     /// [`add_line`], one chunk.
     pub(crate) fn add_energies(lines: &[Line], energy: &mut [f64]) -> f64 = add_energies_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn add_energies_body<const FMA: bool>(lines: &[Line], energy: &mut [f64]) -> f64 {
-    let mut total = F4::<FMA>::ZERO;
-    let (lines, rest) = lines.as_chunks::<4>();
-    let (energy, last) = energy.as_chunks_mut::<4>();
-    for (four, energy) in lines.iter().zip(energy) {
-        let mut squares = [F4::ZERO; 4];
-        for (square, line) in squares.iter_mut().zip(four) {
-            *square = squared::<FMA>(line);
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn add_energies_body<const FMA: bool, R: Row>(lines: &[Line], energy: &mut [f64]) -> f64 {
+    let mut total = [0.0; 8];
+    let (lines, rest) = lines.as_chunks::<8>();
+    let (energy, last) = energy.as_chunks_mut::<8>();
+    for (eight, energy) in lines.iter().zip(energy) {
+        let more = R::energies(eight);
+        for i in 0..8 {
+            energy[i] += more[i];
+            total[i] += more[i];
         }
-        let more = F4::sums(squares);
-        *energy = (F4(*energy) + more).0;
-        total = total + more;
     }
-    let mut total = total.sum();
+    let mut total = total.iter().sum();
     for (line, e) in rest.iter().zip(last) {
-        let more = squared::<FMA>(line).sum();
+        let more = F4::<FMA>(R::load(line).squares()).sum();
         *e += more;
         total += more;
     }
     total
-}
-
-/// |lane|² of each lane.
-#[inline(always)] // two instructions
-fn squared<const FMA: bool>(line: &Line) -> F4<FMA> {
-    let (re, im) = (F4(line.re), F4(line.im));
-    re.mul_add(re, im * im)
 }
 
 dispatch! {

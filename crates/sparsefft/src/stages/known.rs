@@ -80,9 +80,14 @@ impl Known {
         self.list.len() - 1
     }
 
-    /// Makes room for more entries.
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.list.reserve(more);
+    /// Adds what `fill` writes to the first places of this much room; it returns how many. Only
+    /// while no chains are kept.
+    pub(crate) fn extend(&mut self, most: usize, fill: impl FnOnce(&mut [Coefficient]) -> usize) {
+        debug_assert!(!self.linked());
+        let before = self.list.len();
+        self.list.resize(before + most, Coefficient::NONE);
+        let count = fill(&mut self.list[before..]);
+        self.list.truncate(before + count);
     }
 
     /// Σ|a|², Σ|a| and the least |a|² of all entries.

@@ -460,7 +460,7 @@ impl Doubles {
     }
 }
 
-/// The measured bins of a comb.
+/// The measured bins of a hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bins<'a> {
     pub(crate) unity: Unity,
@@ -468,11 +468,24 @@ pub(crate) struct Bins<'a> {
     pub(crate) lines: &'a [Line],
     /// Number of bins.
     pub(crate) size: usize,
+    /// Frequencies of bin b are b modulo this: the size for a comb, 1 where any may be in any bin.
+    pub(crate) modulus: usize,
     pub(crate) offsets: &'a [u64],
 }
 
-/// Decodes the single frequency of each listed bin of a comb: the vector form of [`decode_one`].
-/// `out` gets one entry per four bins; the last may be padded.
+impl Bins<'_> {
+    /// What the frequencies of four bins are, modulo the modulus.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn residues<const FMA: bool>(&self, pick: [u32; 4]) -> F4<FMA> {
+        if self.modulus == 1 {
+            return F4::ZERO;
+        }
+        F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()])
+    }
+}
+
+/// Decodes the single frequency of each listed bin: the vector form of [`decode_one`]. `out` gets
+/// one entry per four bins; the last may be padded.
 pub(crate) fn comb_singles(comb: Bins<'_>, list: &[u32], out: &mut Vec<Singles>) {
     by_fours(list, comb.offsets.len(), out, |list, out| singles_part(comb, list, out));
 }
@@ -600,7 +613,7 @@ fn singles_of<const FMA: bool, const MOST: usize>(
     list: &[u32],
     out: &mut [Singles],
 ) {
-    let Bins { unity, lines: bins, size, offsets } = comb;
+    let Bins { unity, lines: bins, size, modulus, offsets } = comb;
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
@@ -609,7 +622,7 @@ fn singles_of<const FMA: bool, const MOST: usize>(
     let mut roots = [(zero, zero); MOST];
     for (chunk, out) in list.chunks(4).zip(out) {
         let pick = four_of(chunk);
-        let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
+        let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
             *line = side_by_side::<FMA>(bins, pick);
         }
@@ -633,7 +646,7 @@ fn singles_of<const FMA: bool, const MOST: usize>(
             let step = F4::splat(1.0 / offsets[j] as f64);
             t = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t);
         }
-        let f = snap4::<FMA>(t, residue, unity, size);
+        let f = snap4::<FMA>(t, residue, unity, modulus);
         let z = cis_turns4::<FMA>(f * inverse_length);
         for j in 1..lines {
             roots[j] = roots4::<FMA>(unity, integers(f), offsets[j]);
@@ -805,7 +818,7 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
     gap: f64,
     out: &mut [Doubles],
 ) {
-    let Bins { unity, lines: bins, size, offsets } = comb;
+    let Bins { unity, lines: bins, size, modulus, offsets } = comb;
     let inverse_length = F4::splat(1.0 / unity.order() as f64);
     let zero = F4::<FMA>::ZERO;
     let lines = offsets.len().min(MOST);
@@ -813,7 +826,7 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
     let mut roots = [[(zero, zero); 2]; MOST];
     for (chunk, out) in list.chunks(4).zip(out) {
         let pick = four_of(chunk);
-        let residue = F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()]);
+        let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
             *line = side_by_side::<FMA>(bins, pick);
         }
@@ -838,7 +851,7 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
         let mut f = t;
         let mut z = [(zero, zero); 2];
         for i in 0..2 {
-            f[i] = snap4::<FMA>(t[i], residue, unity, size);
+            f[i] = snap4::<FMA>(t[i], residue, unity, modulus);
             z[i] = cis_turns4::<FMA>(f[i] * inverse_length);
             for j in 1..lines {
                 roots[j][i] = roots4::<FMA>(unity, integers(f[i]), offsets[j]);
@@ -964,7 +977,11 @@ mod tests {
             }
             let list: Vec<u32> = truth.iter().map(|t| t.0).collect();
             let mut out = Vec::new();
-            comb_singles(Bins { unity, lines: &bins, size, offsets }, &list, &mut out);
+            comb_singles(
+                Bins { unity, lines: &bins, size, modulus: size, offsets },
+                &list,
+                &mut out,
+            );
             for (i, &(b, f, a)) in truth.iter().enumerate() {
                 let s = &out[i / 4];
                 assert_eq!(s.f[i % 4], f as f64);
@@ -1002,7 +1019,7 @@ mod tests {
                 }
             }
             let mut out = Vec::new();
-            let comb = Bins { unity, lines: &bins, size, offsets };
+            let comb = Bins { unity, lines: &bins, size, modulus: size, offsets };
             comb_doubles(comb, &list, 0.0, &mut out);
             let mut taken = 0;
             for (i, &b) in list.iter().enumerate() {

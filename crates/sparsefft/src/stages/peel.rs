@@ -3,7 +3,9 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
+use crate::cpu::wide::Vector;
 use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
@@ -20,10 +22,18 @@ pub(crate) struct Coefficient {
     pub(crate) z: Complex<f64>,
 }
 
-/// Subtracts coefficients from the residual of a hash; its energies are not touched.
-pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient]) {
+impl Coefficient {
+    /// Nothing, at no frequency in particular.
+    pub(crate) const NONE: Coefficient =
+        Coefficient { f: 0, a: Complex::new(0.0, 0.0), z: Complex::new(1.0, 0.0) };
+}
+
+/// Subtracts coefficients from the residual of a hash, lines from `from` on; its energies are not
+/// touched.
+pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient], from: usize) {
     let kind = hash.kind.clone();
     let (size, Buffers { offsets, residual, .. }) = hash.bins_mut();
+    let (offsets, residual) = (&offsets[from..], &mut residual[from * size..]);
     let Kind::Window { permutation, kaiser } = &kind else {
         for c in known {
             let b = (c.f % size as u64) as usize;
@@ -78,14 +88,14 @@ impl Peel<'_> {
     }
 }
 
-dispatch! {
+dispatch_rows! {
     /// Subtracts coefficients from the buckets from `first` on: lines for every offset.
     fn peel_part(peel: &Peel<'_>, known: &[Coefficient], first: usize, lines: &mut [&mut [Line]])
         = peel_part_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn peel_part_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn peel_part_body<const FMA: bool, R: Row>(
     peel: &Peel<'_>,
     known: &[Coefficient],
     first: usize,
@@ -96,7 +106,6 @@ fn peel_part_body<const FMA: bool>(
         // Nothing fills up: what it reaches loses nothing.
         let mut four = [Coefficient { a: Complex::ZERO, ..chunk[0] }; 4];
         four[..chunk.len()].copy_from_slice(chunk);
-        // Four polynomials side by side hide each other's latency.
         let mut reached = [0.0; 4];
         let mut away = [F4::<FMA>::ZERO; 4];
         for i in 0..4 {
@@ -104,27 +113,48 @@ fn peel_part_body<const FMA: bool>(
             reached[i] = p.floor() - 1.0;
             away[i] = F4::splat(reached[i] - p) + F4::COUNT;
         }
-        let gains = peel.kaiser.responses::<FMA, 4>(away);
+        let gains = gains::<FMA, R::Wide>(peel.kaiser, &away);
         for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
             let tones = tones::<FMA>(peel.unity, &four, d);
             for i in 0..4 {
+                let tone = R::load(&tones[i]);
                 // Mostly neighbours; some go around the end, or reach into another part.
                 let at = (reached[i] as i64 - first as i64) as usize;
                 if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
                     for (from, gain) in lines.iter_mut().zip(gains[i].0) {
-                        subtract_line::<FMA>(from, &tones[i], gain);
+                        R::load(from).minus(gain, tone).store(from);
                     }
                 } else {
                     let reach = reach_at(reached[i] as i64, gains[i], size);
                     for (&b, gain) in reach.bins.iter().zip(reach.gains) {
                         if let Some(from) = lines.get_mut((b as usize).wrapping_sub(first)) {
-                            subtract_line::<FMA>(from, &tones[i], gain);
+                            R::load(from).minus(gain, tone).store(from);
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// The responses at these distances, in vectors of any width: four chains, or two of twice the
+/// width, hide each other's latency.
+#[inline(always)] // must inherit the instruction set of its caller
+fn gains<const FMA: bool, V: Vector>(kaiser: &Kaiser, away: &[F4<FMA>; 4]) -> [F4<FMA>; 4] {
+    let mut gains = *away;
+    let step = V::COUNT / 4;
+    if step == 1 {
+        let x = [V::load(away), V::load(&away[1..]), V::load(&away[2..]), V::load(&away[3..])];
+        for (v, to) in kaiser.responses(x).into_iter().zip(gains.chunks_exact_mut(1)) {
+            v.store(to);
+        }
+    } else {
+        let x = [V::load(away), V::load(&away[2..])];
+        for (v, to) in kaiser.responses(x).into_iter().zip(gains.chunks_exact_mut(2)) {
+            v.store(to);
+        }
+    }
+    gains
 }
 
 /// The lanes a·e^{2πi f(d+τ)/n} of four coefficients: [`tone`], four at a time.

@@ -18,6 +18,19 @@ impl Permutation {
         Permutation { n, sigma: Rng::new(seed, stream).unit(n) }
     }
 
+    /// The permutation of a hash that verifies. For powers of two its steps are multiples of four, so
+    /// that the four samples of every line stand on one cache line, and P steps meet every sample of
+    /// 4P in a row, modulo any power of two. Frequencies n/4 apart then share a position, but not
+    /// their four samples.
+    pub(crate) fn verifying(n: u64, seed: u64, stream: u64) -> Self {
+        let random = Self::random(n, seed, stream);
+        if n.is_power_of_two() && n >= 64 {
+            Permutation { n, sigma: random.sigma % (n / 4) * 4 }
+        } else {
+            random
+        }
+    }
+
     /// Position of f among `buckets` buckets, in 0 ≤ P < buckets.
     #[inline(always)] // inherits the instruction set of its callers
     pub(crate) fn position(&self, f: u64, buckets: usize) -> f64 {
@@ -66,5 +79,26 @@ mod tests {
     fn distance_wraps() {
         assert_eq!(distance(0.5, 63.5, 64), 1.0);
         assert_eq!(distance(63.0, 1.0, 64), -2.0);
+    }
+
+    /// Any impulse train of at most P samples' period is met by P/4 steps of four samples.
+    #[test]
+    fn verifying_steps_meet_every_residue() {
+        for (n, seed) in [(1u64 << 10, 1), (1 << 22, 2), (1 << 40, 3)] {
+            let p = Permutation::verifying(n, seed, 500);
+            assert_eq!(p.sigma % 8, 4, "four times an odd number");
+            for period in [4, 64, 256] {
+                let mut met = vec![false; period as usize];
+                for j in 0..period / 4 {
+                    let first = mul_mod(p.sigma, j, n);
+                    (0..4).for_each(|tau| met[((first + tau) % period) as usize] = true);
+                }
+                assert!(met.iter().all(|m| *m), "n {n} period {period}");
+            }
+        }
+        assert_eq!(
+            Permutation::verifying(1_000_003, 1, 500),
+            Permutation::random(1_000_003, 1, 500)
+        );
     }
 }

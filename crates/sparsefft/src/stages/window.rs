@@ -13,7 +13,7 @@
 //! Both functions are entire and are summed as power series with positive terms: no tables, no
 //! fits, full precision.
 
-use crate::cpu::wide::F4;
+use crate::cpu::wide::{F4, Vector};
 
 /// Distance of the first null from the centre, in buckets.
 pub(crate) const HALF_WIDTH: f64 = 2.0;
@@ -98,34 +98,30 @@ impl Kaiser {
     /// Ĝ at these distances (in buckets), zero outside the main lobe.
     #[inline(always)] // part of vectorised loops
     pub(crate) fn response<const FMA: bool>(&self, x: F4<FMA>) -> F4<FMA> {
-        self.responses::<FMA, 1>([x])[0]
+        self.responses([x])[0]
     }
 
     /// Several [`response`](Kaiser::response)s side by side.
     #[inline(always)] // part of vectorised loops
-    pub(crate) fn responses<const FMA: bool, const N: usize>(
-        &self,
-        x: [F4<FMA>; N],
-    ) -> [F4<FMA>; N] {
+    pub(crate) fn responses<V: Vector, const N: usize>(&self, x: [V; N]) -> [V; N] {
         let slope = (self.beta * self.beta + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2);
-        let (slope, top) = (F4::splat(-slope), F4::splat(self.beta * self.beta));
+        let (slope, top) = (V::splat(-slope), V::splat(self.beta * self.beta));
         // Odd and even powers apart: two chains of half the length hide each other's latency.
         let (mut a, mut square) = (x, x);
         for i in 0..N {
-            a[i] = (a[i] * a[i]).mul_add(slope, top);
-            square[i] = a[i] * a[i];
+            a[i] = a[i].times(a[i]).mul_add(slope, top);
+            square[i] = a[i].times(a[i]);
         }
         let (pairs, _) = self.series.as_chunks::<2>();
-        let (mut odd, mut p) = ([F4::splat(0.0); N], [F4::splat(0.0); N]);
+        let (mut odd, mut p) = ([V::splat(0.0); N], [V::splat(0.0); N]);
         for &[c, d] in pairs {
             for i in 0..N {
-                odd[i] = odd[i].mul_add(square[i], F4::splat(c));
-                p[i] = p[i].mul_add(square[i], F4::splat(d));
+                odd[i] = odd[i].mul_add(square[i], V::splat(c));
+                p[i] = p[i].mul_add(square[i], V::splat(d));
             }
         }
         for i in 0..N {
-            let inside = x[i].abs().below(F4::splat(HALF_WIDTH));
-            p[i] = odd[i].mul_add(a[i], p[i]).where_or(inside, F4::splat(0.0));
+            p[i] = odd[i].mul_add(a[i], p[i]).where_small(x[i], HALF_WIDTH);
         }
         p
     }

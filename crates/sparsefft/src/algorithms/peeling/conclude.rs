@@ -163,6 +163,13 @@ impl Engine<'_, '_> {
         if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
             return Ok(());
         }
+        let sizes = self.known.sizes();
+        if sizes.weakest >= DOUBT * sizes.energy {
+            return Ok(());
+        }
+        if !self.known.linked() {
+            self.known.link(self.comb.as_ref().map(|comb| comb.buckets));
+        }
         for i in 0..self.suspects.len() {
             let b = self.suspects[i] as usize;
             while let Some(weakest) = self.weakest_member(b, DOUBT) {
@@ -192,7 +199,7 @@ impl Engine<'_, '_> {
         let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
         let sizes = self.known.sizes();
         let quiet = ((60.0 * self.noise / sizes.weakest) as u64).min(self.most_buckets());
-        let buckets = plan::verify_buckets(k).max(quiet.next_power_of_two() as usize);
+        let buckets = plan::verify_aligned(self.n, k).max(quiet.next_power_of_two() as usize);
         let buckets = self.run.plan.menu().map_or(buckets, |menu| buckets.min(menu.verify));
         let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
         let beta = if self.noisy {
@@ -203,7 +210,13 @@ impl Engine<'_, '_> {
         let stream = VERIFY_STREAM + u64::from(self.attempt) - 1;
         let mut hash = window_hash(self.run, buckets, beta, stream);
         hash.measure(self.run, 0)?;
-        hash.begin_peeling();
+        // Without a comb, noisy values are improved by these samples too.
+        let kept = self.noisy && self.comb.is_none();
+        if kept {
+            hash.begin_peeling();
+        } else {
+            hash.begin_last_peeling();
+        }
         self.peel_all(&mut hash);
         self.run.clock.lap(Stage::Peel);
         let mut limit = self.limit(&hash, hash.lanes());
@@ -224,7 +237,7 @@ impl Engine<'_, '_> {
         left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
         // Half way between two buckets, where the gain is least.
         let shows = (limit.sqrt() + self.sigmas * self.floor(&hash).sqrt()) / (2.0 * 0.4);
-        if left == 0 && self.noisy && self.comb.is_none() {
+        if left == 0 && kept {
             // Its samples have been paid for: let them improve the values.
             self.windows.push(hash);
             self.polish();

@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub(crate) const ROUNDING: f64 = 1e-13;
 /// Rounding relative to the energy of the same bin.
 pub(super) const OWN_ROUNDING: f64 = 1e-26;
+/// The same in a bucket of a window, whose response is known to fewer digits.
+pub(super) const WINDOW_ROUNDING: f64 = 1e-24;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.35;
 /// Power below which squares of samples lose their digits.
@@ -59,6 +61,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) comb: Option<Hash>,
     pub(super) windows: Vec<Hash>,
     pub(super) known: Known,
+    /// How many of the known were found in the first window alone.
+    pub(super) early: usize,
     /// Comb bins that the first pass could not decode, ascending.
     pub(super) suspects: Vec<u32>,
     /// Comb bins whose values are worth improving by other hashes.
@@ -103,6 +107,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             comb: None,
             windows,
             known,
+            early: 0,
             suspects,
             loose,
             weak: 0,
@@ -331,6 +336,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.look(comb, active)?
         } else if let Some(mut hash) = self.windows.pop() {
             hash.begin_peeling();
+            hash.sum_energies();
             self.windows.push(hash);
             self.known.link(None);
             self.exchange();
@@ -373,24 +379,53 @@ impl<'r, 'a> Engine<'r, 'a> {
             active.retain(|&b| is_peak(&hash, b as usize));
             placed = self.climb(&mut hash, 1, &active)?;
         }
-        self.run.workspace.lists[0] = active;
         self.run.clock.lap(Stage::Certify);
         if crowded {
+            self.run.workspace.lists[0] = active;
             hash.recycle(self.run);
             return Ok(Outcome::Crowded);
         }
         if !placed {
             self.weak += 1;
         }
-        hash.begin_peeling();
-        self.windows.push(hash);
         self.known.link(None);
+        hash.begin_peeling();
+        if self.weak == 0 {
+            self.decode_alone(&mut hash, &active);
+        }
+        self.run.workspace.lists[0] = active;
+        self.windows.push(hash);
         if self.weak == 0 {
             self.exchange();
             self.resolve()?;
             self.polish();
         }
         self.conclude()
+    }
+
+    /// Decodes the frequencies that stand alone in the listed buckets of a window, all at once, and
+    /// peels them.
+    fn decode_alone(&mut self, hash: &mut Hash, list: &[u32]) {
+        let limit = self.limit(hash, hash.lanes() - 1);
+        let mut singles = std::mem::take(&mut self.run.workspace.singles);
+        comb_singles(hash.bins(self.unity), list, &mut singles);
+        for (chunk, s) in list.chunks(4).zip(&singles) {
+            for (i, &b) in chunk.iter().enumerate() {
+                let b = b as usize;
+                let own = WINDOW_ROUNDING * hash.energy[b];
+                let mut c = s.coefficient(i);
+                if s.residual[i] <= limit + own
+                    && let Some(amplitude) = self.amplitude(hash, c.f, b)
+                    && self.known.find(c.f).is_none()
+                {
+                    c.a *= amplitude;
+                    self.known.push(c);
+                }
+            }
+        }
+        self.run.workspace.singles = singles;
+        self.peel_all(hash);
+        self.run.clock.lap(Stage::Locate);
     }
 
     /// The window shape of a first hash whose noise is unknown: tight enough for none.
@@ -408,19 +443,29 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
         comb_singles(comb.bins(self.unity), active, &mut singles);
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
-        shared.clear();
-        self.known.reserve(active.len());
-        for (chunk, s) in active.chunks(4).zip(&singles) {
-            for (i, &b) in chunk.iter().enumerate() {
-                let energy = &mut comb.energy[b as usize];
-                if s.residual[i] <= one + OWN_ROUNDING * *energy {
-                    *energy = s.residual[i];
-                    self.take(s.coefficient(i));
-                } else {
-                    shared.push(b);
+        shared.resize(active.len(), 0);
+        let (least, mut weak, mut left) = (self.least, 0, 0);
+        self.known.extend(active.len(), |room| {
+            let mut count = 0;
+            for (chunk, s) in active.chunks(4).zip(&singles) {
+                for (i, &b) in chunk.iter().enumerate() {
+                    let energy = &mut comb.energy[b as usize];
+                    let c = s.coefficient(i);
+                    // Written in any case, and overwritten where it is not taken: most are.
+                    (room[count], shared[left]) = (c, b);
+                    if s.residual[i] <= one + OWN_ROUNDING * *energy {
+                        *energy = s.residual[i];
+                        weak += usize::from(c.a.norm_sqr() < least);
+                        count += 1;
+                    } else {
+                        left += 1;
+                    }
                 }
             }
-        }
+            count
+        });
+        self.weak += weak;
+        shared.truncate(left);
         self.run.workspace.singles = singles;
         self.decode_shared(comb, &shared, two);
         self.run.workspace.lists[1] = shared;

@@ -199,8 +199,17 @@ fn window_hash(run: &mut Run<'_>, buckets: usize, beta: f64, stream: u64) -> Has
     Hash::new(run, fft, kind)
 }
 
+/// The permutation number `stream`.
+pub(crate) fn permutation(n: u64, seed: u64, stream: u64) -> Permutation {
+    if stream >= VERIFY_STREAM {
+        Permutation::verifying(n, seed, stream)
+    } else {
+        Permutation::random(n, seed, stream)
+    }
+}
+
 fn window_kind(plan: &plan::Prepared, buckets: usize, beta: f64, stream: u64) -> Kind {
-    let permutation = Permutation::random(plan.problem.n, plan.recipe.seed, stream);
+    let permutation = permutation(plan.problem.n, plan.recipe.seed, stream);
     Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) }
 }
 

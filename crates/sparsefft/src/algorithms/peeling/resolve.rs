@@ -6,7 +6,9 @@
 //! 3. Its comb bin is fitted again with all its members, which gives leak-free values.
 //! 4. What one hash reveals is peeled from the others, until nothing more is found.
 
-use super::engine::{Engine, OWN_ROUNDING, coefficient, is_peak, most_members, window_power};
+use super::engine::{
+    Engine, OWN_ROUNDING, WINDOW_ROUNDING, coefficient, is_peak, most_members, window_power,
+};
 use super::{window_hash, window_stream};
 use crate::cpu::wide::F4;
 use crate::plan;
@@ -28,6 +30,8 @@ use crate::{Complex, Error};
 
 /// Window hashes per attempt.
 const MAX_ROUNDS: usize = 10;
+/// Buckets of a further window for each frequency that a first one has left.
+const ROOM: u64 = 16;
 /// Least distance, in turns per sample, of two frequencies that are decoded from one bucket.
 const GAP: f64 = 0.115;
 
@@ -199,6 +203,9 @@ impl Engine<'_, '_> {
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
     pub(super) fn resolve(&mut self) -> Result<(), Error> {
+        if self.open_bins() == 0 {
+            return Ok(());
+        }
         if !self.known.linked() {
             self.known.link(self.comb.as_ref().map(|c| c.buckets));
         }
@@ -206,8 +213,10 @@ impl Engine<'_, '_> {
         let menu = self.run.plan.menu();
         for round in 0..menu.map_or(MAX_ROUNDS, |menu| menu.rounds) {
             let mut open = self.open_bins();
-            if open > 0 && !self.windows.is_empty() {
-                // What is left may be the error of values that share their bins.
+            // What is left may be the error of values that share their bins: always with noise or a
+            // comb, which takes values at once; between windows alone only where nothing else helps.
+            let doubtful = self.noisy || self.comb.is_some() || stalled > 0;
+            if open > 0 && !self.windows.is_empty() && doubtful {
                 self.polish();
                 self.exchange();
                 open = self.open_bins();
@@ -221,11 +230,14 @@ impl Engine<'_, '_> {
             if k.is_some_and(|k| (self.known.len() + 3 * open) as u64 > k.saturating_mul(4) + 16) {
                 return Ok(());
             }
-            let left = match k {
-                Some(k) => (3 * open as u64).max(k.saturating_sub(self.known.len() as u64)),
-                None => 3 * open as u64,
+            // A bin of a comb stays open with three or more; in a window a frequency opens up to four.
+            let (open, room) = match &self.comb {
+                Some(_) => (3 * open as u64, 8),
+                None => (open.div_ceil(4) as u64, ROOM),
             };
-            let wanted = (8u64 << (round / 2)).saturating_mul(left << (2 * stalled));
+            let missing = k.map_or(0, |k| k.saturating_sub(self.known.len() as u64));
+            let left = open.max(missing);
+            let wanted = (room << (round / 2)).saturating_mul(left << (2 * stalled));
             let weakest = self.weakest_open().max(f64::MIN_POSITIVE);
             let quiet = (100.0 * self.noise / weakest) as u64;
             let quiet = quiet.min(self.most_buckets());
@@ -272,11 +284,14 @@ impl Engine<'_, '_> {
             let lines = hash.offsets.len();
             let least = self.least;
             if self.climb(&mut hash, unit, &active)? && hash.offsets.len() > lines {
-                hash.begin_peeling();
-                self.peel_all(&mut hash);
+                let first = hash.go_on_peeling();
+                self.peel_from(&mut hash, first);
             }
             self.scratch.active = active;
             self.least = least.min(self.least);
+            if self.windows.len() == 1 {
+                self.early = self.known.len();
+            }
             self.windows.push(hash);
             self.run.clock.lap(Stage::Peel);
             let before = self.known.len();
@@ -340,7 +355,12 @@ impl Engine<'_, '_> {
 
     /// Peels every known coefficient from one hash.
     pub(super) fn peel_all(&mut self, hash: &mut Hash) {
-        peel_all(hash, self.unity, &self.known);
+        self.peel_from(hash, 0);
+    }
+
+    /// Peels every known coefficient from the lines of one hash from this one on.
+    fn peel_from(&mut self, hash: &mut Hash, line: usize) {
+        peel_all(hash, self.unity, &self.known, line);
         hash.sum_energies();
     }
 
@@ -479,10 +499,11 @@ impl Engine<'_, '_> {
 
     fn improve(&mut self, chosen: &[u32]) {
         // Noise limits the values long before rounding does; without it, what the first solution
-        // leaves is solved for again, unless it changed so little that its own error is rounding.
-        const LITTLE: f64 = 1e-10;
+        // leaves is solved for again where it changed a value by more than a thousandth: its own
+        // error is some 1e-13 of what it changed.
+        const LITTLE: f64 = 1e-6;
         let loud = self.noise > 1e-8 * self.power;
-        let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-28) };
+        let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-26) };
         let all = chosen.len() == self.known.len();
         for _ in 0..passes {
             let mut part = std::mem::take(&mut self.scratch.part);
@@ -501,37 +522,35 @@ impl Engine<'_, '_> {
             }
             let best = comb.into_iter().chain(&self.windows).map(|h| self.floor(h));
             let best = best.fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);
-            let view = |hash| View {
+            // Without noise, what the first window has settled gains nothing from smaller ones, in
+            // which everything meets everything.
+            let late = if self.noisy || !all { 0 } else { self.early };
+            let view = |(i, hash)| View {
                 hash,
                 weight: best / self.floor(hash).max(f64::MIN_POSITIVE),
                 lines: &[],
+                from: if i == 0 { 0 } else { late },
             };
-            let own = |hash| View { lines: &lines, ..view(hash) };
-            let views: Vec<View<'_>> =
-                comb.into_iter().map(own).chain(self.windows.iter().map(view)).collect();
+            let own = |hash| View { lines: &lines, ..view((0, hash)) };
+            let windows = self.windows.iter().enumerate().map(view);
+            let views: Vec<View<'_>> = comb.into_iter().map(own).chain(windows).collect();
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
             drop(views);
             let mut little = true;
-            for (&i, change) in chosen.iter().zip(&equations.change) {
+            for ((&i, part), change) in chosen.iter().zip(&mut part).zip(&equations.change) {
                 let c = &mut self.known[i as usize];
                 little &= change.norm_sqr() < LITTLE * c.a.norm_sqr();
                 c.a += change;
-                let change = Coefficient { a: *change, ..*c };
-                if !all {
-                    for hash in &mut self.windows {
-                        peel_one(hash, self.unity, &change);
-                    }
-                }
+                part.a = *change;
             }
-            if all {
-                // Peeling accumulates rounding; the measurements have none.
-                let mut windows = std::mem::take(&mut self.windows);
-                for hash in &mut windows {
-                    hash.begin_peeling();
-                    self.peel_all(hash);
+            for hash in &mut self.windows {
+                if all {
+                    peel_all(hash, self.unity, &part, 0);
+                    hash.sum_energies();
+                } else {
+                    part.iter().for_each(|change| peel_one(hash, self.unity, change));
                 }
-                self.windows = windows;
             }
             self.scratch.equations = equations;
             self.scratch.part = part;
@@ -582,7 +601,7 @@ impl Engine<'_, '_> {
         let hash = &self.windows[w];
         let lanes = hash.lanes_of(b);
         let energy = hash.energy[b];
-        let own = 1e-24 * energy;
+        let own = WINDOW_ROUNDING * energy;
         if let Some(f) = self.snap(hash, b, locate_one(lanes))
             && let Some(amplitude) = self.amplitude(hash, f, b)
         {
@@ -612,7 +631,7 @@ impl Engine<'_, '_> {
     }
 
     /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
-    fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
+    pub(super) fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
         let Kind::Window { permutation, kaiser } = &hash.kind else {
             return (f % hash.buckets as u64 == b as u64).then_some(1.0);
         };

@@ -83,7 +83,8 @@ pub(crate) fn buy(
             .collect();
         let mut equations: Option<Equations> = None;
         for batch in offsets.chunks(BATCH) {
-            let geometry = Geometry { n, bins, stride, base, ladder: batch.to_vec() };
+            let geometry =
+                Geometry { n, bins, stride, base, ladder: batch.iter().copied().collect() };
             let mut comb = Comb::new(run.plan, geometry, beta);
             comb.measure(run, batch.len(), &tones)?;
             let sums = equations.get_or_insert_with(|| Equations::new(&comb, &tones));
@@ -115,7 +116,7 @@ impl Equations {
     fn new(comb: &Comb, tones: &[Tone]) -> Self {
         let groups: Vec<Vec<usize>> = Groups::new(comb, tones, 1.1 * comb.window.null)
             .iter()
-            .map(|(_, group)| group.to_vec())
+            .map(|(_, group)| group.iter().map(|&(_, i)| i).collect())
             .collect();
         let size = |g: &Vec<usize>| 3 * g.len();
         Equations {

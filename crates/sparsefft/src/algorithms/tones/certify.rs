@@ -16,11 +16,12 @@
 use super::comb::{Comb, Tone, above, turn};
 use super::locate::LEAK;
 use super::refine::Floor;
-use crate::Complex;
+use crate::algorithms::Run;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
+use crate::{Complex, Error};
 
 /// Tones nearer than this many bins are a cluster.
 pub(crate) const RESOLVED: f64 = 2.75;
@@ -116,14 +117,8 @@ pub(crate) enum Standing {
     Weak,
 }
 
-/// Confirms one tone, which is peeled from the comb like all others.
-pub(crate) fn confirm(comb: &Comb, tone: &Tone, floor: &Floor) -> Standing {
-    let p = comb.geometry.position(tone.nu);
-    let foot = comb.window.foot::<false>(p, 2);
-    let mut y = [Complex::ZERO; 4];
-    comb.project(tone.nu, foot.first, &mut y);
-    let gain: f64 = foot.gain[..4].iter().map(|g| g * g).sum();
-    let left: Complex<f64> = (0..4).map(|i| y[i] * foot.gain[i]).sum::<Complex<f64>>() / gain;
+/// How a tone stands whose amplitude is `left` over in a comb that it is peeled from.
+pub(crate) fn standing(comb: &Comb, tone: &Tone, left: Complex<f64>, floor: &Floor) -> Standing {
     let a = tone.amplitude;
     // Present: left ≈ 0; absent: left ≈ -a. Half way is the border.
     let share = 1.0 + (left * a.conj()).re / a.norm_sqr();
@@ -149,7 +144,13 @@ const ORDERED: f64 = 6.0;
 /// E x0 conj(x1) conj(x2) x3 = |r_1|² + |r_2|²  (real noise: + r_1 r_3);
 ///
 /// whatever has one frequency within a line adds its power squared. `lines` is overwritten.
-pub(crate) fn ordered(comb: &Comb, tones: &[Tone], real: bool, lines: &mut Vec<Line>) -> bool {
+pub(crate) fn ordered(
+    run: &Run<'_>,
+    comb: &Comb,
+    tones: &[Tone],
+    lines: &mut Vec<Line>,
+) -> Result<bool, Error> {
+    let real = run.signal.is_real();
     let g = &comb.geometry;
     lines.clear();
     // Lines over the whole record; several offsets where one has too few.
@@ -159,7 +160,7 @@ pub(crate) fn ordered(comb: &Comb, tones: &[Tone], real: bool, lines: &mut Vec<L
         if from >= LOOKED_AT {
             break;
         }
-        lines.extend(comb.raw_lines(j).iter().step_by(step));
+        comb.read_every(run, j, step, lines)?;
         let start = (g.base + d) as f64 - 0.5 * g.n as f64;
         for tone in tones {
             let stride = (step as u64 * g.stride) as f64;
@@ -185,7 +186,7 @@ pub(crate) fn ordered(comb: &Comb, tones: &[Tone], real: bool, lines: &mut Vec<L
     let chance = r1.norm_sqr() + r2.norm_sqr() + if real { (r1 * r3).re } else { 0.0 };
     let excess = mean - chance;
     let error = ((square / count - mean * mean).max(0.0) / count).sqrt();
-    excess > ORDERED * error && excess > 0.1 * power * power
+    Ok(excess > ORDERED * error && excess > 0.1 * power * power)
 }
 
 /// Subtracts a tone from lines that begin at `start`, counted from the middle of the record, and

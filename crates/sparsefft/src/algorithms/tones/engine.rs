@@ -10,9 +10,11 @@ use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
 use crate::Error;
 use crate::algorithms::Run;
+use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::problem::Noise;
 use crate::stages::Stage;
-use crate::stages::certify::{threshold, upper_quantile};
+use crate::stages::certify::threshold;
 
 /// Quantile of the bins' energies that is still noise before anything is peeled, and its normal
 /// deviate.
@@ -93,7 +95,7 @@ pub(super) struct Engine<'r, 'a> {
 impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn new(run: &'r mut Run<'a>, next: Next, most: usize, retried: bool) -> Self {
         let Next { bins, beta } = next;
-        let z = upper_quantile(run.plan.problem.failure / (8 * bins) as f64);
+        let z = run.workspace.deviations(run.plan.problem.failure / (8 * bins) as f64);
         let list = std::mem::take(&mut run.workspace.lists[0]);
         Engine {
             run,
@@ -132,7 +134,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         if wanted.is_none() {
             // The first line tells the window, so that the others need not be windowed twice.
             let beta = first.window.beta;
-            let (_, noise) = self.tighten(&mut first, noise);
+            let (_, noise) = self.tighten(&mut first, noise)?;
             if first.window.beta != beta {
                 wanted = self.crowded(&first, noise, CROWDED);
             }
@@ -192,9 +194,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn quantile(&mut self, comb: &Comb, (p, z): (f64, f64)) -> f64 {
         let sample = &mut self.run.workspace.energies;
         gather_some(comb, sample);
-        let rank = ((sample.len() as f64 * p) as usize).min(sample.len() - 1);
-        let value = *sample.select_nth_unstable_by(rank, f64::total_cmp).1;
-        value / threshold(comb.lanes(), z)
+        ranked(sample, (sample.len() as f64 * p) as usize, 0.0) / threshold(comb.lanes(), z)
     }
 
     /// The same from [`CROWD`] and from [`MEDIAN`], before anything is peeled.
@@ -202,12 +202,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         let sample = &mut self.run.workspace.energies;
         gather_some(comb, sample);
         let rank = |(p, _): (f64, f64)| (sample.len() as f64 * p) as usize;
-        let (low, middle) = (rank(CROWD), rank(MEDIAN));
-        let (_, &mut crowd, above) = sample.select_nth_unstable_by(low, f64::total_cmp);
-        let median = match middle.checked_sub(low + 1).filter(|rest| *rest < above.len()) {
-            Some(rest) => *above.select_nth_unstable_by(rest, f64::total_cmp).1,
-            None => crowd,
-        };
+        let crowd = ranked(sample, rank(CROWD), 0.0);
+        let median = ranked(sample, rank(MEDIAN), crowd);
         let lanes = comb.lanes();
         (crowd / threshold(lanes, CROWD.1), median / threshold(lanes, MEDIAN.1))
     }
@@ -229,7 +225,11 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Takes a tighter window if the side lobes of the strongest tone could matter in the noise;
     /// `noise` as [`crowd_and_median`](Engine::crowd_and_median) says. Returns the floor and the noise
     /// under that window.
-    fn tighten(&mut self, comb: &mut Comb, mut noise: (f64, f64)) -> (Floor, (f64, f64)) {
+    fn tighten(
+        &mut self,
+        comb: &mut Comb,
+        mut noise: (f64, f64),
+    ) -> Result<(Floor, (f64, f64)), Error> {
         loop {
             let s2 = noise.0;
             let floor = self.floor(comb, s2);
@@ -238,19 +238,23 @@ impl<'r, 'a> Engine<'r, 'a> {
             let most = if self.bins < self.most { TIGHTEST } else { NARROW };
             match tighter(&floor, &comb.window, s2) {
                 Some(beta) if beta.min(most) > comb.window.beta => {
-                    comb.rewindow(self.run, beta.min(most));
+                    comb.rewindow(self.run, beta.min(most))?;
                     noise = self.crowd_and_median(comb);
                 }
-                _ => return (floor, noise),
+                _ => return Ok((floor, noise)),
             }
         }
     }
 
     /// Once the tones are peeled the floor is seen better; if it asks for a tighter window after
     /// all, the same tones are peeled and refined under that.
-    pub(super) fn tighten_again(&mut self, first: &mut Comb, limits: &mut Limits) {
+    pub(super) fn tighten_again(
+        &mut self,
+        first: &mut Comb,
+        limits: &mut Limits,
+    ) -> Result<(), Error> {
         while let Some(beta) = tighter(&limits.floor, &first.window, limits.floor.s2) {
-            first.rewindow(self.run, beta);
+            first.rewindow(self.run, beta)?;
             self.tones.iter().for_each(|t| first.remove(t));
             self.dirty.fill(true);
             let s2 = self.quantile(first, PEELED);
@@ -258,13 +262,14 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.refine(first, &limits.floor);
             self.settle(first, limits);
         }
+        Ok(())
     }
 
     /// Everything after the first comb has been measured.
     pub(super) fn solve(&mut self, first: &mut Comb) -> Result<Outcome, Error> {
         let n = self.run.plan.problem.n;
         let noise = self.crowd_and_median(first);
-        let (floor, noise) = self.tighten(first, noise);
+        let (floor, noise) = self.tighten(first, noise)?;
         if let Some(wanted) = self.crowded(first, noise, 1.4 * CROWDED)
             && self.bins < self.most
         {
@@ -273,7 +278,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         let mut limits = Limits::new(floor, first.lanes(), self.z);
         self.settle(first, &mut limits);
-        self.tighten_again(first, &mut limits);
+        self.tighten_again(first, &mut limits)?;
         let mut which = 1;
         let mut stalled = 0;
         let (mut verified, mut last);
@@ -292,7 +297,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             // Where the combs read much of the record, they share samples and thus noise.
             let lanes = first.lanes() * self.bins + other.lanes() * other.bins();
             if verified && floor.white && 8 * lanes as u64 <= n {
-                self.look_again(&other, &floor);
+                self.look_again(&other);
+            } else {
+                self.seconds.clear();
             }
             if verified || which >= STRIDES || stalled >= 2 {
                 other.recycle(self.run);
@@ -337,6 +344,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                 extras::mask(&other.geometry, other.window.half, &all, &mut skip);
                 last = verify(&other, &floor, z, &skip, self.uncertainty(first));
                 let ghosts = self.drop_ghosts(first, &mut other, &floor);
+                self.seconds.clear();
                 self.uncover(first, &mut other, &floor, &skip);
                 other.recycle(self.run);
                 verified =
@@ -344,9 +352,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         if verified && self.bands.is_empty() && self.share(first) > ORDER_COUNTS {
-            let real = self.run.signal.is_real();
             let mut lines = self.run.workspace.take(0);
-            self.ordered = ordered(first, &self.tones, real, &mut lines);
+            self.ordered = ordered(self.run, first, &self.tones, &mut lines)?;
             self.run.workspace.give(lines);
             verified = !self.ordered;
         }
@@ -365,7 +372,91 @@ impl<'r, 'a> Engine<'r, 'a> {
 /// Energies of a few hundred bins.
 fn gather_some(comb: &Comb, sample: &mut Vec<f64>) {
     sample.clear();
-    sample.extend(comb.energy.iter().step_by(comb.bins().div_ceil(512)));
+    let step = comb.bins().div_ceil(512);
+    if step == 1 {
+        sample.extend_from_slice(&comb.energy);
+    } else {
+        sample.extend(comb.energy.chunks(step).map(|chunk| chunk[0]));
+    }
+}
+
+/// The number of this rank (0 is the smallest) among numbers of which none is negative, to a part
+/// in 64, if it is at least `least`; else `least`.
+fn ranked(sample: &[f64], rank: usize, least: f64) -> f64 {
+    // Numbers that are not negative are ordered as their bits are. Counting what is above three
+    // borders at a time costs less than moving numbers about.
+    const ENOUGH: u64 = 1 << 46;
+    const OCTAVE: u64 = 1 << 52;
+    let (smallest, largest) = range(sample);
+    let mut low = least.max(smallest).min(largest).to_bits();
+    let mut high = largest.to_bits();
+    // What is sought lies nearer to the smallest than to the largest: one, two or four octaves away.
+    let mut away = [OCTAVE, 2 * OCTAVE, 4 * OCTAVE];
+    while high - low > ENOUGH {
+        let borders = away.map(|a| low.saturating_add(a).min(high));
+        let above = above_three(sample, borders.map(f64::from_bits));
+        let passed = above.iter().filter(|&&above| sample.len() - above <= rank).count();
+        let ends = [low, borders[0], borders[1], borders[2], high];
+        (low, high) = (ends[passed], ends[passed + 1]);
+        let quarter = (high - low).div_ceil(4);
+        away = [quarter, 2 * quarter, 3 * quarter];
+    }
+    f64::from_bits(low + (high - low) / 2)
+}
+
+dispatch! {
+    /// How many of these are above each of three limits.
+    fn above_three(sample: &[f64], limits: [f64; 3]) -> [usize; 3] = above_three_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn above_three_body<const FMA: bool>(sample: &[f64], limits: [f64; 3]) -> [usize; 3] {
+    let (eight, rest) = sample.as_chunks::<8>();
+    let one = F4::<FMA>::splat(1.0);
+    let wide = [F4::<FMA>::splat(limits[0]), F4::splat(limits[1]), F4::splat(limits[2])];
+    // Two sums each, so that none waits for the last.
+    let mut counts = [[F4::<FMA>::ZERO; 2]; 3];
+    for e in eight {
+        let e = e.as_chunks::<4>().0;
+        for k in 0..3 {
+            for h in 0..2 {
+                let more = one.where_or(wide[k].below(F4(e[h])), F4::ZERO);
+                counts[k][h] = counts[k][h] + more;
+            }
+        }
+    }
+    let [a, b, c] = counts;
+    let sums = F4::sums([a[0] + a[1], b[0] + b[1], c[0] + c[1], F4::ZERO]).0;
+    let mut out = [sums[0] as usize, sums[1] as usize, sums[2] as usize];
+    for &e in rest {
+        for k in 0..3 {
+            out[k] += usize::from(e > limits[k]);
+        }
+    }
+    out
+}
+
+dispatch! {
+    /// The smallest and the largest of these, none of which is negative.
+    fn range(sample: &[f64]) -> (f64, f64) = range_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn range_body<const FMA: bool>(sample: &[f64]) -> (f64, f64) {
+    let (four, rest) = sample.as_chunks::<4>();
+    let (mut least, mut most) = (F4::<FMA>::splat(-f64::INFINITY), F4::<FMA>::ZERO);
+    for e in four {
+        least = least.max(-F4(*e));
+        most = most.max(F4(*e));
+    }
+    let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
+    for (&a, &b) in least.0.iter().zip(&most.0) {
+        (smallest, largest) = (smallest.min(-a), largest.max(b));
+    }
+    for &e in rest {
+        (smallest, largest) = (smallest.min(e), largest.max(e));
+    }
+    (smallest, largest)
 }
 
 /// The shape that the floor asks for, if it is tighter than that of the window. Where leakage hides the noise, the
@@ -381,4 +472,33 @@ fn tighter(floor: &Floor, window: &Window, s2: f64) -> Option<f64> {
         false => BETAS.into_iter().find(fits).unwrap_or(TIGHTEST),
     };
     (wanted > window.beta).then_some(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::number::Rng;
+
+    #[test]
+    fn ranks_are_those_of_sorted_numbers() {
+        let mut rng = Rng::new(5, 0);
+        for size in [1usize, 3, 64, 130, 512] {
+            for spread in [0, 3, 40] {
+                let mut sample: Vec<f64> = (0..size)
+                    .map(|_| rng.next() as f64 * 2f64.powi(rng.below(spread + 1) as i32))
+                    .collect();
+                if spread == 40 {
+                    sample[0] = 0.0;
+                }
+                let mut sorted = sample.clone();
+                sorted.sort_by(f64::total_cmp);
+                for rank in [0, size / 7, size / 2, size - 1] {
+                    let (found, exact) = (ranked(&sample, rank, 0.0), sorted[rank]);
+                    assert!((found - exact).abs() <= exact / 64.0 + 1e-300, "{found} {exact}");
+                    assert!(ranked(&sample, rank, exact / 2.0) >= exact / 2.0);
+                }
+            }
+        }
+        assert_eq!(ranked(&[0.0; 8], 3, 0.0), 0.0);
+    }
 }

@@ -14,15 +14,12 @@
 //! In noise, tones three bins or more apart need no common equations: taken in turns, each pass
 //! leaves at most a sixth of the error.
 
-use super::comb::{Comb, Tone, phasors_body, project_with};
+use super::comb::{Comb, Phasors, Tone, project_with};
 use super::linear;
-use super::refine::{Floor, HALF_WHITE, dot, moved};
+use super::refine::{Floor, HALF_WHITE, dot, moved_wide};
 use super::window::MAX_FIT;
 use crate::Complex;
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
-use crate::samples::Line;
-use crate::stages::locate::MAX_LINES;
+use crate::cpu::rows::{Row, dispatch_rows};
 
 /// Most tones of one joint fit.
 pub(crate) const MAX_GROUP: usize = 8;
@@ -103,7 +100,7 @@ struct Shared<const MOST: usize> {
 impl<const MOST: usize> Shared<MOST> {
     /// Projects the bins of peeled tones.
     #[inline(always)] // must inherit the instruction set of its caller
-    fn new<const FMA: bool>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
+    fn new<const FMA: bool, R: Row>(comb: &Comb, tones: &[Tone], half: usize) -> Self {
         let (bins, count) = (comb.bins() as f64, 2 * half);
         let mut out = Shared {
             half,
@@ -114,7 +111,7 @@ impl<const MOST: usize> Shared<MOST> {
             im: [[0.0; MAX_FIT]; MOST],
             lanes: [[Complex::ONE; MOST]; MOST],
         };
-        let mut phasors = [[Line::ZERO; MAX_LINES]; MOST];
+        let mut phasors = [Phasors::<FMA>::NONE; MOST];
         let origin = comb.geometry.position(tones[0].nu) as usize as f64;
         for (i, tone) in tones.iter().enumerate() {
             let position = comb.geometry.position(tone.nu);
@@ -128,17 +125,12 @@ impl<const MOST: usize> Shared<MOST> {
             out.places[i] = place;
             let whole = position as usize as f64;
             out.first[i] = place - (position - whole) + 1.0 - half as f64;
-            phasors_body::<FMA>(comb, tone.nu, &mut phasors[i]);
+            phasors[i] = Phasors::new(comb, tone.nu);
             let first = (whole as usize + 1 + comb.bins() - half) % comb.bins();
             let to = (&mut out.re[i], &mut out.im[i]);
-            project_with::<FMA, MAX_FIT>(comb, &phasors[i], first, count, to);
+            project_with::<FMA, R, MAX_FIT>(comb, &phasors[i], first, count, to);
             for j in 0..i {
-                let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
-                for (p, q) in phasors[i].iter().zip(&phasors[j]).take(comb.offsets.len()) {
-                    re = F4(p.re).mul_add(F4(q.re), F4(p.im).mul_add(F4(q.im), re));
-                    im = F4(p.re).mul_add(F4(q.im), F4(p.im).negate_mul_add(F4(q.re), im));
-                }
-                let c = Complex::new(re.sum(), im.sum()) / comb.lanes() as f64;
+                let c = phasors[i].along(&phasors[j], comb.offsets.len()) / comb.lanes() as f64;
                 (out.lanes[i][j], out.lanes[j][i]) = (c, c.conj());
             }
         }
@@ -229,7 +221,7 @@ impl<const MOST: usize> Shared<MOST> {
     }
 }
 
-dispatch! {
+dispatch_rows! {
     /// Equations of peeled tones that share bins. `false` where they cannot be made.
     pub(crate) fn normal_equations(
         comb: &Comb,
@@ -240,32 +232,32 @@ dispatch! {
     ) -> bool = normal_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn normal_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn normal_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &[Tone],
     white: bool,
     half: usize,
     out: &mut Normal<MOST_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<MAX_GROUP>::new::<FMA>(comb, tones, half);
+    let shared = Shared::<MAX_GROUP>::new::<FMA, R>(comb, tones, half);
     shared.equations::<FMA, _>(comb, tones.len(), white, false, out)
 }
 
-dispatch! {
+dispatch_rows! {
     /// The same for two tones, the most frequent group.
     fn equations_of_two(comb: &Comb, tones: &[Tone], floor: &Floor, out: &mut Normal<TWO_ENTRIES>)
         -> bool = equations_of_two_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn equations_of_two_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn equations_of_two_body<const FMA: bool, R: Row>(
     comb: &Comb,
     tones: &[Tone],
     floor: &Floor,
     out: &mut Normal<TWO_ENTRIES>,
 ) -> bool {
-    let shared = Shared::<2>::new::<FMA>(comb, tones, half_of(floor));
+    let shared = Shared::<2>::new::<FMA, R>(comb, tones, half_of(floor));
     shared.equations::<FMA, _>(comb, tones.len(), floor.white, false, out)
 }
 
@@ -309,30 +301,38 @@ fn variances<const ENTRIES: usize>(
 /// Steps of one joint fit while the phasors stay fixed.
 const STEPS: usize = 8;
 
-dispatch! {
+dispatch_rows! {
     /// Two tones, the most frequent group.
     fn step_two(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = two_body
 }
 
-dispatch! {
+dispatch_rows! {
     fn step_many(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> = many_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn two_body<const FMA: bool>(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> {
-    step_body::<FMA, 2, TWO_ENTRIES>(comb, tones, floor)
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn two_body<const FMA: bool, R: Row>(
+    comb: &Comb,
+    tones: &mut [Tone],
+    floor: &Floor,
+) -> Option<f64> {
+    step_body::<FMA, R, 2, TWO_ENTRIES>(comb, tones, floor)
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn many_body<const FMA: bool>(comb: &Comb, tones: &mut [Tone], floor: &Floor) -> Option<f64> {
-    step_body::<FMA, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn many_body<const FMA: bool, R: Row>(
+    comb: &Comb,
+    tones: &mut [Tone],
+    floor: &Floor,
+) -> Option<f64> {
+    step_body::<FMA, R, MAX_GROUP, MOST_ENTRIES>(comb, tones, floor)
 }
 
 /// Gauss-Newton steps of peeled tones that share bins, with the phasors that they have now.
 /// Returns the largest way in bins, or `None` where the equations are singular; the tones are then
 /// anything.
 #[inline(always)] // must inherit the instruction set of its caller
-fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
+fn step_body<const FMA: bool, R: Row, const MOST: usize, const ENTRIES: usize>(
     comb: &Comb,
     tones: &mut [Tone],
     floor: &Floor,
@@ -340,7 +340,7 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     // Known to the compiler for pairs.
     let size = if MOST == 2 { 2 } else { tones.len() };
     let tones = &mut tones[..size];
-    let mut shared = Shared::<MOST>::new::<FMA>(comb, tones, half_of(floor));
+    let mut shared = Shared::<MOST>::new::<FMA, R>(comb, tones, half_of(floor));
     let start = shared.places;
     shared.restore::<FMA>(comb, size);
     // The next step would be the square of the last.
@@ -376,7 +376,12 @@ fn step_body<const FMA: bool, const MOST: usize, const ENTRIES: usize>(
     for (i, tone) in tones.iter_mut().enumerate() {
         let shift = shared.places[i] - start[i];
         way = way.max(shift.abs());
-        *tone = moved(tone, shift / comb.geometry.scale(), shared.amplitudes[i], comb.mean_time());
+        *tone = moved_wide::<FMA>(
+            tone,
+            shift / comb.geometry.scale(),
+            shared.amplitudes[i],
+            comb.mean_time(),
+        );
         if !tone.nu.is_finite() || !tone.amplitude.norm_sqr().is_finite() {
             return None;
         }
@@ -426,9 +431,8 @@ pub(crate) fn fit_group(comb: &mut Comb, tones: &mut [Tone], floor: &Floor, roun
 
 /// Tones in groups that share bins of a comb.
 pub(crate) struct Groups {
-    /// The tones around the circle of bins, and where they are.
-    order: Vec<usize>,
-    places: Vec<f64>,
+    /// Where the tones are, around the circle of bins, and which they are.
+    order: Vec<(f64, usize)>,
     /// Where each group ends in the order.
     ends: Vec<usize>,
 }
@@ -436,33 +440,33 @@ pub(crate) struct Groups {
 impl Groups {
     /// Tones whose positions follow each other within `gap` bins.
     pub(crate) fn new(comb: &Comb, tones: &[Tone], gap: f64) -> Self {
-        let mut places: Vec<(f64, usize)> =
+        let mut order: Vec<(f64, usize)> =
             (0..).zip(tones).map(|(i, t)| (comb.geometry.position(t.nu), i)).collect();
-        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let count = places.len();
-        let before = |at: usize| match at {
-            0 => places[count - 1].0 - comb.bins() as f64,
-            _ => places[at - 1].0,
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let count = order.len();
+        // Whether a gap lies before a tone; before the first one lies the last.
+        let apart = |order: &[(f64, usize)], at: usize| match at {
+            0 => order[0].0 + comb.bins() as f64 - order[count - 1].0 > gap,
+            _ => {
+                let way = order[at].0 - order[at - 1].0;
+                (if way < 0.0 { way + comb.bins() as f64 } else { way }) > gap
+            }
         };
         // The circle is cut at a gap, so that no group lies at both ends.
-        let cut = (0..count).find(|&at| places[at].0 - before(at) > gap).unwrap_or(0);
-        let mut out = Groups {
-            order: Vec::with_capacity(count),
-            places: Vec::with_capacity(count),
-            ends: Vec::with_capacity(count),
-        };
-        for at in (cut..count).chain(0..cut) {
-            let size = out.order.len() - out.ends.last().copied().unwrap_or(0);
-            if size > 0 && (places[at].0 - before(at) > gap || size == MAX_GROUP) {
-                out.ends.push(out.order.len());
+        let cut = (0..count).find(|&at| apart(&order, at)).unwrap_or(0);
+        order.rotate_left(cut);
+        let mut ends: Vec<usize> = Vec::with_capacity(count);
+        let mut from = 0;
+        for at in 1..count {
+            if apart(&order, at) || at - from == MAX_GROUP {
+                ends.push(at);
+                from = at;
             }
-            out.order.push(places[at].1);
-            out.places.push(places[at].0);
         }
         if count > 0 {
-            out.ends.push(count);
+            ends.push(count);
         }
-        out
+        Groups { order, ends }
     }
 
     /// Tones that must be solved together where this is the floor.
@@ -470,18 +474,23 @@ impl Groups {
         Self::new(comb, tones, if floor.white { TOGETHER } else { 1.1 * comb.window.null })
     }
 
-    /// The tones of each group: where they begin in the order, and their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[usize])> + '_ {
+    /// The tones of each group: where they begin in the order, their positions and their indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[(f64, usize)])> + '_ {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(from, &to)| (from, &self.order[from..to]))
+    }
+
+    /// Position and index of the tone at this place of the order.
+    pub(crate) fn at(&self, at: usize) -> (f64, usize) {
+        self.order[at]
     }
 
     /// Marks the tones within `reach` bins of the one at this place of the order, but not itself.
     pub(crate) fn mark_around(&self, at: usize, reach: f64, comb: &Comb, marks: &mut [bool]) {
         let count = self.order.len();
-        let near = |i: usize| comb.geometry.distance(self.places[at], self.places[i]) < reach;
+        let near = |i: usize| comb.geometry.distance(self.order[at].0, self.order[i].0) < reach;
         let after = (1..count).map(|i| (at + i) % count).take_while(|&i| near(i));
         let before = (1..count).map(|i| (at + count - i) % count).take_while(|&i| near(i));
-        after.chain(before).for_each(|i| marks[self.order[i]] = true);
+        after.chain(before).for_each(|i| marks[self.order[i].1] = true);
     }
 }

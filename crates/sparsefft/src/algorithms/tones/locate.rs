@@ -11,7 +11,7 @@
 
 use super::comb::{Comb, Tone, nearest, turn};
 use super::joint::fit_group;
-use super::refine::{Floor, fit_one};
+use super::refine::{Fit, Floor, HALF_PLAIN, Manner, fit_four, fit_one};
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::math::{atan2_turns4, cis_turns4};
@@ -114,14 +114,15 @@ pub(crate) fn decode(
 ) -> usize {
     let mut old = tones.len();
     peaks(comb, limits.detect, skip, list);
-    for &b in list.iter() {
+    let mut ahead = Ahead::NONE;
+    for (at, &b) in list.iter().enumerate() {
         let b = b as usize;
         if comb.energy[b] <= limits.detect {
             continue;
         }
         // A peak may have moved to a neighbour when a stronger tone was peeled.
         let b = summit(comb, b);
-        let found = one(comb, b, limits, tones);
+        let found = one(comb, ahead.look(comb, b, &list[at + 1..], limits), limits, tones);
         match found {
             One::Tone(tone) => {
                 comb.remove(&tone);
@@ -205,51 +206,136 @@ fn summit(comb: &Comb, b: usize) -> usize {
     best
 }
 
+/// What one exponential in a bin would be.
+#[derive(Clone, Copy)]
+struct Single {
+    bin: usize,
+    /// Energy of the bins that were looked at: it tells whether anything was peeled there since.
+    energy: f64,
+    /// The bin itself, averaged over the lanes against the exponential.
+    value: Complex<f64>,
+    /// The tone by the three bins in the middle, and by all.
+    rough: Option<Tone>,
+    fit: Fit,
+}
+
+/// What the next peaks hold. Each is a long chain of steps that wait for each other, so four are taken
+/// side by side.
+struct Ahead([Single; 4]);
+
+impl Ahead {
+    const NONE: Ahead = Ahead(
+        [Single {
+            bin: usize::MAX,
+            energy: 0.0,
+            value: Complex::ZERO,
+            rough: None,
+            fit: Fit { tone: Tone::NONE, misfit: 0.0 },
+        }; 4],
+    );
+
+    /// What bin b holds; `next` are the peaks after it.
+    fn look(&mut self, comb: &Comb, b: usize, next: &[u32], limits: &Limits) -> &Single {
+        let energy = energy_around(comb, b);
+        if let Some(k) = (0..4).find(|&k| self.0[k].bin == b && self.0[k].energy == energy) {
+            return &self.0[k];
+        }
+        let size = comb.bins();
+        let mut bins = [b; 4];
+        for (bin, &next) in bins[1..].iter_mut().zip(next) {
+            *bin = next as usize;
+        }
+        let turns = turns_per_sample(bins.map(|b| comb.lanes_of(b)));
+        let mut rough = [Tone::NONE; 4];
+        // The last peak has no others beside it.
+        let count = if next.is_empty() { 1 } else { 4 };
+        for (k, single) in self.0[..count].iter_mut().enumerate() {
+            let mut y = [Complex::<f64>::ZERO; 3];
+            comb.project(turns[k], (bins[k] + size - 1) % size, &mut y);
+            single.bin = bins[k];
+            single.energy = energy_around(comb, bins[k]);
+            single.value = y[1];
+            single.rough = from_profile(comb, bins[k], turns[k], &y);
+            rough[k] = single.rough.unwrap_or(Tone::NONE);
+        }
+        let manner = Manner::plain(&limits.floor);
+        if count == 1 {
+            self.0[0].fit = fit_one(comb, &rough[0], manner);
+            return &self.0[0];
+        }
+        for (single, fit) in self.0.iter_mut().zip(fit_four(comb, &rough, manner)) {
+            single.fit = fit;
+        }
+        &self.0[0]
+    }
+}
+
+/// Energy of the bins that locating a tone in bin b looks at.
+fn energy_around(comb: &Comb, b: usize) -> f64 {
+    const REACH: usize = HALF_PLAIN + 2;
+    let size = comb.bins();
+    if b >= REACH && b + REACH < size {
+        return comb.energy[b - REACH..=b + REACH].iter().sum();
+    }
+    (0..=2 * REACH).map(|k| comb.energy[(b + size + k - REACH) % size]).sum()
+}
+
 dispatch! {
-    /// The frequency of one exponential over the lanes of a bin, by the steps of
-    /// [`single`](crate::stages::locate::single), with all phases of a rung at once.
-    fn turns_per_sample(lanes: Lanes<'_>) -> f64 = turns_body
+    /// The frequencies of one exponential each over the lanes of four bins, by the steps of
+    /// [`single`](crate::stages::locate::single).
+    fn turns_per_sample(bins: [Lanes<'_>; 4]) -> [f64; 4] = turns_body
 }
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn turns_body<const FMA: bool>(lanes: Lanes<'_>) -> f64 {
-    let count = lanes.offsets.len();
-    let mut p = Complex::<f64>::ZERO;
+fn turns_body<const FMA: bool>(bins: [Lanes<'_>; 4]) -> [f64; 4] {
+    let offsets = bins[0].offsets;
+    let count = offsets.len();
+    // Every vector holds the same of all four bins.
+    let (mut re, mut im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
     for j in 0..count {
-        let line = lanes.line(j);
+        let (x, y) = shifts::<FMA>(&bins, j);
         for tau in 0..3 {
-            p += line.lane(tau + 1) * line.lane(tau).conj();
+            let ((a, b), (c, d)) = ((x[tau], y[tau]), (x[tau + 1], y[tau + 1]));
+            re = c.mul_add(a, d.mul_add(b, re));
+            im = d.mul_add(a, c.negate_mul_add(b, im));
         }
     }
-    let mut t = atan2_turns4::<FMA>(F4::splat(p.im), F4::splat(p.re)).0[0];
+    let mut t = atan2_turns4(im, re);
     for j in 1..count {
-        // e^{-2πit} and e^{-2πitD} of every line so far.
-        let (mut re, mut im) = ([0.0; MAX_LINES + 4], [0.0; MAX_LINES + 4]);
-        let mut turns = [0.0; MAX_LINES + 4];
-        turns[0] = -t;
-        for (to, &d) in turns[1..].iter_mut().zip(&lanes.offsets[..=j]) {
-            *to = -t * d as f64;
+        // Horner's rule in z = e^{-2πit} within a line, then e^{-2πitD} of the line.
+        let (c, s) = cis_turns4(F4::ZERO - (t - t.round()));
+        let (mut known_re, mut known_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+        let (mut here_re, mut here_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+        for (i, &d) in offsets[..=j].iter().enumerate() {
+            let (x, y) = shifts::<FMA>(&bins, i);
+            let (mut sum_re, mut sum_im) = (x[3], y[3]);
+            for tau in [2, 1, 0] {
+                let turned = s.negate_mul_add(sum_im, c.mul_add(sum_re, x[tau]));
+                sum_im = s.mul_add(sum_re, c.mul_add(sum_im, y[tau]));
+                sum_re = turned;
+            }
+            let turns = F4::splat(-(d as f64)) * t;
+            let (p, q) = cis_turns4(turns - turns.round());
+            (known_re, known_im) = (known_re + here_re, known_im + here_im);
+            here_re = q.negate_mul_add(sum_im, p * sum_re);
+            here_im = q.mul_add(sum_re, p * sum_im);
         }
-        for at in (0..j + 2).step_by(4) {
-            let x = F4::<FMA>([turns[at], turns[at + 1], turns[at + 2], turns[at + 3]]);
-            let (c, s) = cis_turns4(x - x.round());
-            re[at..at + 4].copy_from_slice(&c.0);
-            im[at..at + 4].copy_from_slice(&s.0);
-        }
-        let z = Complex::new(re[0], im[0]);
-        let mut known = Complex::<f64>::ZERO;
-        let mut here = known;
-        for i in 0..=j {
-            let line = lanes.line(i);
-            let sum = line.lane(0) + z * (line.lane(1) + z * (line.lane(2) + z * line.lane(3)));
-            known += here;
-            here = sum * Complex::new(re[i + 1], im[i + 1]);
-        }
-        let step = here * known.conj();
-        let turned = atan2_turns4::<FMA>(F4::splat(step.im), F4::splat(step.re)).0[0];
-        t += turned / lanes.offsets[j] as f64;
+        let step_re = here_re.mul_add(known_re, here_im * known_im);
+        let step_im = here_im.mul_add(known_re, F4::ZERO - here_re * known_im);
+        let turned = atan2_turns4(step_im, step_re);
+        t = turned.mul_add(F4::splat(1.0 / offsets[j] as f64), t);
     }
-    t
+    t.0
+}
+
+/// Line j of four bins, shift by shift: real and imaginary parts.
+#[inline(always)] // must inherit the instruction set of its caller
+fn shifts<const FMA: bool>(bins: &[Lanes<'_>; 4], j: usize) -> ([F4<FMA>; 4], [F4<FMA>; 4]) {
+    let [a, b, c, d] = [bins[0].line(j), bins[1].line(j), bins[2].line(j), bins[3].line(j)];
+    (
+        F4::transpose([F4(a.re), F4(b.re), F4(c.re), F4(d.re)]),
+        F4::transpose([F4(a.im), F4(b.im), F4(c.im), F4(d.im)]),
+    )
 }
 
 /// What one bin holds.
@@ -263,22 +349,15 @@ enum One {
 }
 
 /// Tries a single exponential over the lanes.
-fn one(comb: &Comb, b: usize, limits: &Limits, tones: &[Tone]) -> One {
-    let t = turns_per_sample(comb.lanes_of(b));
-    let size = comb.bins();
-    let mut y = [Complex::<f64>::ZERO; 3];
-    comb.project(t, (b + size - 1) % size, &mut y);
-    let energy = comb.energy[b];
-    let left = energy - comb.lanes() as f64 * y[1].norm_sqr();
+fn one(comb: &Comb, single: &Single, limits: &Limits, tones: &[Tone]) -> One {
+    let energy = comb.energy[single.bin];
+    let left = energy - comb.lanes() as f64 * single.value.norm_sqr();
     if left > limits.accept.max(IMPURITY * energy) {
         return One::Mixed;
     }
-    let Some(tone) = from_profile(comb, b, t, &y) else { return One::Mixed };
-    if too_near(comb, tones, tone.nu) {
-        return One::Near;
-    }
-    let fit = fit_one(comb, &tone, false, super::refine::HALF_PLAIN, false);
-    if too_near(comb, tones, fit.tone.nu) {
+    let Some(tone) = single.rough else { return One::Mixed };
+    let fit = &single.fit;
+    if too_near(comb, tones, tone.nu) || too_near(comb, tones, fit.tone.nu) {
         return One::Near;
     }
     if fit.misfit > 0.01
@@ -299,7 +378,7 @@ fn from_profile(comb: &Comb, b: usize, t: f64, y: &[Complex<f64>; 3]) -> Option<
     let offset = if bend < 0.0 { (0.5 * (l - r) / bend).clamp(-1.0, 1.0) } else { 0.0 };
     let position = (b as f64 + offset).rem_euclid(comb.bins() as f64);
     let (nu, away) = comb.geometry.unalias(position, t);
-    let gain = comb.window.response::<false>(F4::splat(offset)).0.0[0];
+    let gain = comb.window.gain(offset);
     (away < 0.3).then(|| Tone { nu, amplitude: y[1] / gain, drift: 0.0 })
 }
 
@@ -664,11 +743,17 @@ mod tests {
                     line
                 })
                 .collect();
-            let lanes = Lanes::new(&lines, &offsets);
-            let t = turns_per_sample(lanes);
-            assert!((t - nu - (t - nu).round()).abs() < 1e-12, "{nu} {t}");
-            assert!((t - single(lanes)).abs() < 1e-12);
-            assert!((t - turns_body::<false>(lanes)).abs() < 1e-12);
+            // Another frequency beside it, in other lanes of the vectors.
+            let mirrored: Vec<Line> =
+                lines.iter().map(|l| Line { re: l.re, im: l.im.map(|y| -y) }).collect();
+            let (lanes, other) = (Lanes::new(&lines, &offsets), Lanes::new(&mirrored, &offsets));
+            let four = [other, lanes, other, lanes];
+            let (found, plain) = (turns_per_sample(four), turns_body::<false>(four));
+            for (t, nu) in found.into_iter().zip([-nu, nu, -nu, nu]) {
+                assert!((t - nu - (t - nu).round()).abs() < 1e-12, "{nu} {t}");
+            }
+            assert!((found[1] - single(lanes)).abs() < 1e-12);
+            assert!(found.iter().zip(plain).all(|(t, p)| (t - p).abs() < 1e-12));
         }
     }
 }

@@ -5,7 +5,7 @@ use super::drift;
 use super::engine::Engine;
 use super::extras::{self, Stretch};
 use super::locate::Limits;
-use super::refine::{Floor, bend, fit_one};
+use super::refine::{Floor, Manner, bend, fit_one};
 use crate::stages::Stage;
 
 /// Power of an image, over that of its band, below which a receiver may have made it.
@@ -145,7 +145,7 @@ impl Engine<'_, '_> {
             {
                 continue;
             }
-            let better = fit_one(other, tone, true, half, floor.white).tone;
+            let better = fit_one(other, tone, Manner::fine(floor)).tone;
             other.replace(tone, &better);
             first.replace(tone, &better);
             *tone = better;

@@ -10,18 +10,20 @@
 //! leakage and not noise is the limit, Q = 1 and fewer bins, since whitening amplifies leakage.
 //! Tones that share many bins are solved together ([`joint`](super::joint)).
 
-use super::comb::{Comb, Tone, nearest, phasors_body, project_with, turn};
+use super::comb::{Comb, Phasors, Tone, nearest, project_with};
 use super::window::{MAX_FIT, MAX_FOOT};
 use crate::Complex;
-use crate::cpu::dispatch;
+use crate::cpu::math::cis_turns4;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
-use crate::samples::Line;
-use crate::stages::locate::MAX_LINES;
 
 /// Bins on each side of a fit in noise.
 pub(crate) const HALF_WHITE: usize = 6;
 /// The same where leakage is the limit.
 pub(crate) const HALF_PLAIN: usize = 4;
+
+/// Part of a deviation that a fit may leave.
+const NEGLIGIBLE: f64 = 0.03;
 
 /// What limits a comb: noise, or the window's side lobes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +41,11 @@ impl Floor {
     pub(crate) fn half(&self) -> usize {
         if self.white { HALF_WHITE } else { HALF_PLAIN }
     }
+
+    /// Power of noise per lane where it is the limit, else 0.
+    pub(crate) fn noise(&self) -> f64 {
+        if self.white { self.s2 } else { 0.0 }
+    }
 }
 
 /// One fitted tone.
@@ -49,16 +56,61 @@ pub(crate) struct Fit {
     pub(crate) misfit: f64,
 }
 
-dispatch! {
-    /// Fits one tone to its bins; `peeled` says whether it has been subtracted from them.
-    pub(crate) fn fit_one(comb: &Comb, tone: &Tone, peeled: bool, half: usize, white: bool) -> Fit
-        = fit_one_body
+/// How tones are fitted to their bins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// Whether the tones have been subtracted from the bins.
+    pub(crate) peeled: bool,
+    /// Bins on each side.
+    pub(crate) half: usize,
+    /// Whether the fit is weighted for noise.
+    pub(crate) white: bool,
+    /// Power of noise per lane where it is the limit, else 0: nothing finer than a small part of
+    /// what it allows is sought.
+    pub(crate) noise: f64,
+}
+
+impl Manner {
+    /// That of new tones, which are still in their bins.
+    pub(crate) fn plain(floor: &Floor) -> Self {
+        Manner { peeled: false, half: HALF_PLAIN, white: false, noise: floor.noise() }
+    }
+
+    /// That of tones which are peeled.
+    pub(crate) fn fine(floor: &Floor) -> Self {
+        Manner { peeled: true, half: floor.half(), white: floor.white, noise: floor.noise() }
+    }
+}
+
+dispatch_rows! {
+    /// Fits one tone to its bins.
+    pub(crate) fn fit_one(comb: &Comb, tone: &Tone, manner: Manner) -> Fit = fit_one_body
+}
+
+dispatch_rows! {
+    /// Fits four tones, each by itself: their steps do not wait for each other.
+    pub(crate) fn fit_four(comb: &Comb, tones: &[Tone; 4], manner: Manner) -> [Fit; 4]
+        = fit_four_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fit_one_body<const FMA: bool, R: Row>(comb: &Comb, tone: &Tone, manner: Manner) -> Fit {
+    fit_body::<FMA, R, 1>(comb, &[*tone], manner)[0]
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fit_four_body<const FMA: bool, R: Row>(
+    comb: &Comb,
+    tones: &[Tone; 4],
+    manner: Manner,
+) -> [Fit; 4] {
+    fit_body::<FMA, R, 4>(comb, tones, manner)
 }
 
 /// Projected bins around a tone, with the tone itself where it is `peeled`, and the fraction of its
 /// position.
 #[inline(always)] // must inherit the instruction set of its caller
-fn gather<const FMA: bool>(
+fn gather<const FMA: bool, R: Row>(
     comb: &Comb,
     tone: &Tone,
     peeled: bool,
@@ -66,10 +118,9 @@ fn gather<const FMA: bool>(
 ) -> ([f64; MAX_FIT], [f64; MAX_FIT], f64) {
     let position = comb.geometry.position(tone.nu);
     let foot = comb.window.foot::<FMA>(position, half);
-    let mut phasors = [Line::ZERO; MAX_LINES];
-    phasors_body::<FMA>(comb, tone.nu, &mut phasors);
+    let phasors = Phasors::<FMA>::new(comb, tone.nu);
     let (mut re, mut im) = ([0.0; MAX_FIT], [0.0; MAX_FIT]);
-    project_with::<FMA, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
+    project_with::<FMA, R, MAX_FIT>(comb, &phasors, foot.first, foot.count, (&mut re, &mut im));
     if peeled {
         for i in 0..MAX_FIT {
             re[i] += tone.amplitude.re * foot.gain[i];
@@ -93,61 +144,118 @@ pub(crate) fn dot<const FMA: bool>(a: &[f64], b: &[f64], count: usize) -> f64 {
     (sum.0[0] + sum.0[1]) + (sum.0[2] + sum.0[3])
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn fit_one_body<const FMA: bool>(
+#[inline(always)] // must inherit the instruction set of its caller
+fn fit_body<const FMA: bool, R: Row, const TONES: usize>(
     comb: &Comb,
-    tone: &Tone,
-    peeled: bool,
-    half: usize,
-    white: bool,
-) -> Fit {
+    tones: &[Tone; TONES],
+    manner: Manner,
+) -> [Fit; TONES] {
+    let Manner { peeled, half, white, noise } = manner;
     let count = 2 * half;
+    let noise = noise / comb.lanes() as f64;
     let window = &*comb.window;
-    let (re, im, start) = gather::<FMA>(comb, tone, peeled, half);
-    // In noise a step below this is far below its error; the next would be its square.
+    let [mut re, mut im] = [[[0.0; MAX_FIT]; TONES]; 2];
+    let mut start = [0.0; TONES];
+    let mut a = [Complex::ZERO; TONES];
+    for i in 0..TONES {
+        (re[i], im[i], start[i]) = gather::<FMA, R>(comb, &tones[i], peeled, half);
+        a[i] = tones[i].amplitude;
+    }
+    // The next step would be the square of the last at most.
     let enough = if white || !peeled { 1e-4 } else { 1e-9 };
     let mut f = start;
-    let mut a = tone.amplitude;
+    let mut done = [false; TONES];
     for _ in 0..8 {
-        let Some(filter) = window.filter::<FMA>(f, half, white) else { break };
-        let (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
-        let gy = Complex::new(dot::<FMA>(&filter.g, &re, count), dot::<FMA>(&filter.g, &im, count));
-        let dy = Complex::new(dot::<FMA>(&filter.d, &re, count), dot::<FMA>(&filter.d, &im, count));
-        a = gy / gg;
-        let along = (a.conj() * (dy - a * gd)).re;
-        let curvature = a.norm_sqr() * (dd - gd * gd / gg);
-        let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
-        if (f + delta - start).abs() >= 1.5 {
-            break;
+        let mut all = true;
+        for i in 0..TONES {
+            if done[i] {
+                continue;
+            }
+            let Some(filter) = window.filter::<FMA>(f[i], half, white) else {
+                done[i] = true;
+                continue;
+            };
+            let (gg, gd, dd) = (filter.gg, filter.gd, filter.dd);
+            let (re, im) = (&re[i], &im[i]);
+            let gy =
+                Complex::new(dot::<FMA>(&filter.g, re, count), dot::<FMA>(&filter.g, im, count));
+            let dy =
+                Complex::new(dot::<FMA>(&filter.d, re, count), dot::<FMA>(&filter.d, im, count));
+            a[i] = gy / gg;
+            let along = (a[i].conj() * (dy - a[i] * gd)).re;
+            let curvature = a[i].norm_sqr() * (dd - gd * gd / gg);
+            let delta = if curvature > 0.0 { (along / curvature).clamp(-0.5, 0.5) } else { 0.0 };
+            if (f[i] + delta - start[i]).abs() >= 1.5 {
+                done[i] = true;
+                continue;
+            }
+            f[i] += delta;
+            // A step whose square is a small part of the deviation will do.
+            let deviation = (0.5 * noise / curvature).sqrt();
+            if delta.abs() < enough || delta * delta < NEGLIGIBLE * deviation {
+                // The amplitude follows the last step.
+                a[i] -= a[i] * (gd / gg * delta);
+                done[i] = true;
+            }
+            all &= done[i];
         }
-        f += delta;
-        if delta.abs() < enough {
-            // The amplitude follows the last step.
-            a -= a * (gd / gg * delta);
+        if all {
             break;
         }
     }
-    let mut misfit = 0.0;
-    if !peeled {
-        let whole = f.floor();
-        let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
-        window.rows::<FMA>(f - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
-        let energy = dot::<FMA>(&re, &re, count) + dot::<FMA>(&im, &im, count);
-        let mut left = 0.0;
-        for i in 0..count {
-            left += (re[i] - a.re * g[i]).powi(2) + (im[i] - a.im * g[i]).powi(2);
+    let mut out = [Fit { tone: Tone::NONE, misfit: 0.0 }; TONES];
+    for i in 0..TONES {
+        if !peeled {
+            let whole = f[i].floor();
+            let [mut g, mut d] = [[0.0; MAX_FOOT]; 2];
+            window.rows::<FMA>(f[i] - whole, half as i64 - 1 + whole as i64, count, &mut g, &mut d);
+            out[i].misfit = misfit::<FMA>(&re[i], &im[i], &g, a[i], count);
         }
-        misfit = if energy > 0.0 { left / energy } else { 0.0 };
+        let shift = (f[i] - start[i]) / comb.geometry.scale();
+        out[i].tone = moved_wide::<FMA>(&tones[i], shift, a[i], comb.mean_time());
     }
-    let shift = (f - start) / comb.geometry.scale();
-    Fit { tone: moved(tone, shift, a, comb.mean_time()), misfit }
+    out
+}
+
+/// What a response times an amplitude leaves of bins, as a share of their energy.
+#[inline(always)] // must inherit the instruction set of its caller
+fn misfit<const FMA: bool>(
+    re: &[f64; MAX_FIT],
+    im: &[f64; MAX_FIT],
+    g: &[f64; MAX_FOOT],
+    a: Complex<f64>,
+    count: usize,
+) -> f64 {
+    let (c, s) = (F4::<FMA>::splat(a.re), F4::splat(a.im));
+    let (mut energy, mut left) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
+    for at in (0..count).step_by(4) {
+        let (x, y, g) = (load(re, at), load(im, at), load(g, at));
+        energy = x.mul_add(x, y.mul_add(y, energy));
+        let (x, y) = (c.negate_mul_add(g, x), s.negate_mul_add(g, y));
+        left = x.mul_add(x, y.mul_add(y, left));
+    }
+    let energy = energy.sum();
+    if energy > 0.0 { left.sum() / energy } else { 0.0 }
 }
 
 /// A tone after a step of its frequency and with an amplitude found at the old phases of samples
 /// whose mean time is given.
 pub(crate) fn moved(tone: &Tone, shift: f64, a: Complex<f64>, mean_time: f64) -> Tone {
+    moved_wide::<false>(tone, shift, a, mean_time)
+}
+
+/// The same inside a vectorised function.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn moved_wide<const FMA: bool>(
+    tone: &Tone,
+    shift: f64,
+    a: Complex<f64>,
+    mean_time: f64,
+) -> Tone {
     let nu = tone.nu + shift;
-    Tone { nu: nu - nearest(nu), amplitude: a * turn(-shift * mean_time), ..*tone }
+    let turns = -shift * mean_time;
+    let (c, s) = cis_turns4(F4::<FMA>::splat(turns - nearest(turns)));
+    Tone { nu: nu - nearest(nu), amplitude: a * Complex::new(c.0[0], s.0[0]), ..*tone }
 }
 
 /// What is left of a tone's bins along the second derivative of the response, which neither a
@@ -166,17 +274,17 @@ pub(crate) struct Bend {
     pub(crate) position: f64,
 }
 
-dispatch! {
+dispatch_rows! {
     /// The bend of a peeled tone, and how well it is known.
     pub(crate) fn bend(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend = bend_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn bend_body<const FMA: bool>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn bend_body<const FMA: bool, R: Row>(comb: &Comb, tone: &Tone, floor: &Floor) -> Bend {
     let half = floor.half();
     let count = 2 * half;
     let window = &*comb.window;
-    let (re, im, f) = gather::<FMA>(comb, tone, false, half);
+    let (re, im, f) = gather::<FMA, R>(comb, tone, false, half);
     let a = tone.amplitude;
     let lanes = comb.lanes() as f64;
     let power = floor.s2.max(floor.leak2) / lanes;
@@ -227,19 +335,33 @@ pub(crate) struct Second {
     pub(crate) amplitude_variance: f64,
 }
 
-dispatch! {
-    /// One step from a tone that is peeled from a comb with noise of power s2 per lane.
-    pub(crate) fn second(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> = second_body
+dispatch_rows! {
+    /// What a comb says about a tone that is peeled from it: what is left of its amplitude by the four
+    /// bins in the middle and, in noise, one step from where it is.
+    pub(crate) fn second(comb: &Comb, tone: &Tone, floor: &Floor) -> (Complex<f64>, Option<Second>)
+        = second_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn second_body<const FMA: bool>(comb: &Comb, tone: &Tone, s2: f64) -> Option<Second> {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn second_body<const FMA: bool, R: Row>(
+    comb: &Comb,
+    tone: &Tone,
+    floor: &Floor,
+) -> (Complex<f64>, Option<Second>) {
     const COUNT: usize = 2 * HALF_WHITE;
-    if comb.bins() < COUNT {
-        return None;
+    // The four in the middle.
+    const AT: usize = HALF_WHITE - 2;
+    let (re, im, f) = gather::<FMA, R>(comb, tone, false, HALF_WHITE);
+    let foot = comb.window.foot::<FMA>(comb.geometry.position(tone.nu), 2);
+    let gain = dot::<FMA>(&foot.gain, &foot.gain, 4);
+    let left = Complex::new(
+        dot::<FMA>(&foot.gain, &re[AT..], 4) / gain,
+        dot::<FMA>(&foot.gain, &im[AT..], 4) / gain,
+    );
+    if !floor.white {
+        return (left, None);
     }
-    let (re, im, f) = gather::<FMA>(comb, tone, false, HALF_WHITE);
-    let filter = comb.window.matched().at::<FMA>(f)?;
+    let Some(filter) = comb.window.matched().at::<FMA>(f) else { return (left, None) };
     let (on_g, on_d) = (
         Complex::new(dot::<FMA>(&filter.g, &re, COUNT), dot::<FMA>(&filter.g, &im, COUNT)),
         Complex::new(dot::<FMA>(&filter.d, &re, COUNT), dot::<FMA>(&filter.d, &im, COUNT)),
@@ -248,12 +370,13 @@ fn second_body<const FMA: bool>(comb: &Comb, tone: &Tone, s2: f64) -> Option<Sec
     let a = tone.amplitude;
     let curvature = filter.dd - filter.gd * filter.gd / filter.gg;
     let delta = (a.conj() * (on_d - amplitude * filter.gd)).re / (a.norm_sqr() * curvature);
-    let noise = 0.5 * s2 / comb.lanes() as f64;
+    let noise = 0.5 * floor.s2 / comb.lanes() as f64;
     let scale = comb.geometry.scale();
-    Some(Second {
+    let step = Second {
         shift: delta / scale,
         shift_variance: noise / (a.norm_sqr() * curvature * scale * scale),
         amplitude,
         amplitude_variance: noise / filter.gg,
-    })
+    };
+    (left, Some(step))
 }

@@ -24,11 +24,11 @@ impl Engine<'_, '_> {
             }
             let mut members = [Tone::NONE; MAX_GROUP];
             let members = &mut members[..group.len()];
-            for (member, &i) in members.iter_mut().zip(group) {
+            for (member, &(_, i)) in members.iter_mut().zip(group) {
                 *member = self.tones[i];
             }
             if let Some(joint) = joint_variances(comb, members, floor) {
-                group.iter().zip(joint).for_each(|(&i, v)| out[i] = v);
+                group.iter().zip(joint).for_each(|(&(_, i), v)| out[i] = v);
             }
         }
         out

@@ -4,7 +4,7 @@ use super::comb::{Comb, Tone, above, total};
 use super::engine::{Engine, PEELED};
 use super::joint::{Groups, MAX_GROUP, fit_group};
 use super::locate::{self, Limits, decode};
-use super::refine::{Floor, fit_one};
+use super::refine::{Floor, Manner, fit_four, fit_one};
 use crate::stages::Stage;
 
 /// Rounds of locating and refining on one comb.
@@ -66,48 +66,118 @@ impl Engine<'_, '_> {
     pub(super) fn refine(&mut self, comb: &mut Comb, floor: &Floor) {
         let all = Groups::for_fits(comb, &self.tones, floor);
         let reach = (floor.half() + comb.window.half) as f64;
+        // Groups that must be fitted, and places in the order of tones that have moved.
+        let (mut due, mut moved) = (Vec::new(), Vec::new());
         for _ in 0..PASSES {
-            let mut moved: Vec<usize> = Vec::new();
-            for (from, group) in all.iter() {
-                if !group.iter().any(|&i| self.dirty[i]) {
-                    continue;
-                }
-                let mut members = [Tone::NONE; MAX_GROUP];
-                let members = &mut members[..group.len()];
-                for (member, &i) in members.iter_mut().zip(group) {
-                    *member = self.tones[i];
-                }
-                if members.iter().any(|t| t.drift != 0.0) {
-                    continue;
-                }
-                if let [old] = *members {
-                    let new = fit_one(comb, &old, true, floor.half(), floor.white).tone;
-                    // What changes nothing need not be peeled anew.
-                    if change(comb, &old, &new) > STILL * floor.s2 / comb.lanes() as f64 {
-                        comb.replace(&old, &new);
-                        members[0] = new;
+            due.clear();
+            moved.clear();
+            due.extend(all.iter().filter(|(_, group)| {
+                group.iter().any(|&(_, i)| self.dirty[i])
+                    && group.iter().all(|&(_, i)| self.tones[i].drift == 0.0)
+            }));
+            // Each after its neighbour, which it then sees where it is; but one from each quarter of the
+            // circle at a time.
+            let quarter = due.len().div_ceil(4);
+            for k in 0..quarter {
+                let mut alone = [usize::MAX; 4];
+                let mut count = 0;
+                for &(from, group) in due[k..].iter().step_by(quarter) {
+                    if group.len() == 1 {
+                        alone[count] = from;
+                        count += 1;
+                    } else {
+                        self.refine_group(comb, floor, (from, group), &mut moved);
                     }
-                } else {
-                    fit_group(comb, members, floor, 8);
                 }
-                for (at, (&i, &new)) in (from..).zip(group.iter().zip(&*members)) {
-                    let old = self.tones[i];
-                    if change(comb, &old, &new) > MOVED * floor.s2 / comb.lanes() as f64 {
-                        moved.push(at);
-                    }
-                    self.tones[i] = new;
-                }
+                self.refine_alone(comb, floor, &all, &alone[..count], &mut moved);
             }
             self.dirty.fill(false);
             if moved.is_empty() {
                 break;
             }
             // Others than the tone itself, within the bins of its fit.
-            for at in moved {
+            for &at in &moved {
                 all.mark_around(at, reach, comb, &mut self.dirty);
             }
         }
         self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// Refines tones that share bins, given by where they begin in the order, positions and indices.
+    fn refine_group(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        (from, group): (usize, &[(f64, usize)]),
+        moved: &mut Vec<usize>,
+    ) {
+        let mut members = [Tone::NONE; MAX_GROUP];
+        let members = &mut members[..group.len()];
+        for (member, &(_, i)) in members.iter_mut().zip(group) {
+            *member = self.tones[i];
+        }
+        fit_group(comb, members, floor, 8);
+        for (at, (&(_, i), &new)) in (from..).zip(group.iter().zip(&*members)) {
+            if change(comb, &self.tones[i], &new) > MOVED * floor.s2 / comb.lanes() as f64 {
+                moved.push(at);
+            }
+            self.tones[i] = new;
+        }
+    }
+
+    /// Refines up to four tones that are fitted alone, given by their places in the order: side by
+    /// side where none is in the bins of another.
+    fn refine_alone(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        all: &Groups,
+        alone: &[usize],
+        moved: &mut Vec<usize>,
+    ) {
+        let manner = Manner::fine(floor);
+        let reach = (floor.half() + comb.window.half) as f64;
+        let apart = |(at, &here): (usize, &usize)| {
+            let next = alone[(at + 1) % alone.len()];
+            comb.geometry.distance(all.at(here).0, all.at(next).0) > reach
+        };
+        if let &[a, b, c, d] = alone
+            && alone.iter().enumerate().all(apart)
+        {
+            let old = [a, b, c, d].map(|at| self.tones[all.at(at).1]);
+            let fits = fit_four(comb, &old, manner);
+            for (&at, fit) in alone.iter().zip(fits) {
+                self.renew(comb, floor, (at, all.at(at).1), &fit.tone, moved);
+            }
+            return;
+        }
+        for &at in alone {
+            let i = all.at(at).1;
+            let fit = fit_one(comb, &self.tones[i], manner);
+            self.renew(comb, floor, (at, i), &fit.tone, moved);
+        }
+    }
+
+    /// Replaces a tone, given by its place in the order and its number, by a better one, and notes
+    /// whether its neighbours must be told.
+    fn renew(
+        &mut self,
+        comb: &mut Comb,
+        floor: &Floor,
+        (at, i): (usize, usize),
+        new: &Tone,
+        moved: &mut Vec<usize>,
+    ) {
+        let old = self.tones[i];
+        let way = change(comb, &old, new) * comb.lanes() as f64;
+        // What changes nothing need not be peeled anew.
+        if way > STILL * floor.s2 {
+            comb.replace(&old, new);
+            self.tones[i] = *new;
+        }
+        if way > MOVED * floor.s2 {
+            moved.push(at);
+        }
     }
 
     /// Drops tones that noise or leakage could be, and the weaker of two that came nearer to each

@@ -1,15 +1,14 @@
 //! Combs of other strides: they verify, and they untangle what the first comb cannot.
 
-use super::certify::{Standing, confirm};
+use super::certify::{Standing, standing};
 use super::comb::{Comb, Geometry, Tone, total};
 use super::engine::Engine;
 use super::extras;
 use super::locate::{Limits, decode};
-use super::refine::{Floor, fit_one, second};
+use super::refine::{Floor, Manner, fit_one, second};
 use crate::Error;
 use crate::problem::Noise;
 use crate::stages::Stage;
-use crate::stages::certify::upper_quantile;
 
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
 /// not miss.
@@ -96,12 +95,13 @@ impl Engine<'_, '_> {
         let s2 = s2 * other.window.noise / first.window.noise;
         let mut floor = self.floor(other, s2);
         floor.white = limits.floor.white;
-        let z = upper_quantile(self.run.plan.problem.failure / (4 * other.bins()) as f64);
+        let failure = self.run.plan.problem.failure;
+        let z = self.run.workspace.deviations(failure / (4 * other.bins()) as f64);
         (floor, z.max(6.0))
     }
 
     /// Drops tones that the other comb does not have; returns how many, and how many are too weak
-    /// to tell.
+    /// to tell. Keeps what the comb adds to each of the others.
     pub(super) fn drop_ghosts(
         &mut self,
         first: &mut Comb,
@@ -109,11 +109,16 @@ impl Engine<'_, '_> {
         floor: &Floor,
     ) -> (usize, usize) {
         let (mut absent, mut weak) = (0, 0);
+        self.seconds.clear();
         let mut i = 0;
         while i < self.tones.len() {
             let tone = self.tones[i];
-            match if tone.drift == 0.0 { confirm(other, &tone, floor) } else { Standing::Confirmed }
-            {
+            let (mut stands, mut step) = (Standing::Confirmed, None);
+            if tone.drift == 0.0 {
+                let (left, more) = second(other, &tone, floor);
+                (stands, step) = (standing(other, &tone, left, floor), more);
+            }
+            match stands {
                 Standing::Absent => {
                     first.restore(&tone);
                     other.restore(&tone);
@@ -125,28 +130,27 @@ impl Engine<'_, '_> {
                 Standing::Weak => weak += 1,
                 Standing::Confirmed => {}
             }
+            self.seconds.push(step);
             i += 1;
         }
         (absent, weak)
     }
 
-    /// What a comb that has verified the tones adds to their accuracy. Tones with a neighbour there
-    /// get nothing: its error would be taken for theirs.
-    pub(super) fn look_again(&mut self, other: &Comb, floor: &Floor) {
+    /// Takes what a comb that has verified the tones adds to their accuracy. Tones with a neighbour
+    /// there get nothing: its error would be taken for theirs.
+    pub(super) fn look_again(&mut self, other: &Comb) {
         let mut places: Vec<(f64, usize)> =
             (0..).zip(&self.tones).map(|(i, t)| (other.geometry.position(t.nu), i)).collect();
         places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let apart = 2.0 * other.window.null;
-        self.seconds.clear();
-        self.seconds.resize(self.tones.len(), None);
         let count = places.len();
         for (at, &(p, i)) in places.iter().enumerate() {
             let (before, after) = (places[(at + count - 1) % count].0, places[(at + 1) % count].0);
             let alone = count == 1
                 || other.geometry.distance(p, before) > apart
                     && other.geometry.distance(p, after) > apart;
-            if alone {
-                self.seconds[i] = second(other, &self.tones[i], floor.s2);
+            if !alone {
+                self.seconds[i] = None;
             }
         }
         self.second_samples = 4 * (other.bins() * other.offsets.len()) as u64;
@@ -224,7 +228,7 @@ impl Engine<'_, '_> {
             }
             // Refine the new ones where they were found before they are taken back.
             for tone in &mut self.tones[old..] {
-                let fit = fit_one(&other, tone, true, local.floor.half(), local.floor.white);
+                let fit = fit_one(&other, tone, Manner::fine(&local.floor));
                 other.replace(tone, &fit.tone);
                 *tone = fit.tone;
             }

@@ -490,6 +490,17 @@ impl Window {
         (d.0[1] - d.0[0]) / (2.0 * STEP)
     }
 
+    /// Ĝ(x) from the table, 0 beyond the bins that are peeled.
+    pub(crate) fn gain(&self, x: f64) -> f64 {
+        let whole = x.floor();
+        let column = REACH as f64 - 1.0 - whole;
+        if !(0.0..MAX_FOOT as f64).contains(&column) {
+            return 0.0;
+        }
+        let (cell, u) = self.cell(x - whole);
+        cell.iter().rev().fold(0.0, |p, c| p * u + c[column as usize])
+    }
+
     /// The footprint of a tone at position P with this many bins, an even number, on each side.
     #[inline(always)] // must inherit the instruction set of its caller
     pub(crate) fn foot<const FMA: bool>(&self, position: f64, half: usize) -> Foot {
@@ -590,6 +601,10 @@ mod tests {
                 // Beyond the bins that are peeled the series does not hold.
                 let foot = w.foot::<false>(7.0 + f, w.half);
                 assert_eq!(foot.first, (256 + 8 - w.half) % 256);
+                for b in 0..foot.count {
+                    let x = f + (w.half - 1) as f64 - b as f64;
+                    assert!((w.gain(x) - foot.gain[b]).abs() < 1e-14, "{beta} {x}");
+                }
                 let (mut g, mut d) = ([0.0; MAX_FOOT], [0.0; MAX_FOOT]);
                 w.rows::<false>(f, 3, 8, &mut g, &mut d);
                 for b in 12 - w.half..12 + w.half {
