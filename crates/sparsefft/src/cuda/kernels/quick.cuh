@@ -71,8 +71,18 @@ template <class T> DEV T* remote(T* p, u32 block) {
     return (T*)at;
 }
 #define ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
+DEV void store(u32 at, u32 gate, Z v) {
+    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(at), "d"(v.x), "d"(v.y), "r"(gate) : "memory");
+}
+DEV void store(u32 at, u32 gate, u64 v) {
+    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(at), "l"(v), "r"(gate) : "memory");
+}
+DEV void store(u32 at, u32 gate, double v) { store(at, gate, (u64)__double_as_longlong(v)); }
+DEV void store(u32 at, u32 gate, u32 v) {
+    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(at), "r"(v), "r"(gate) : "memory");
+}
 // *p = v in that block.
-template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, Z* p, Z v) {
+template <class S, class Shared, class T> DEV void put(Shared& s, Gates gate, u32 block, T* p, T v) {
     if (S::BLOCKS == 1) {
         *p = v;
         return;
@@ -80,38 +90,7 @@ template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, 
 #ifdef RACECHECK
     *remote(p, block) = v;
 #else
-    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(remote_at(shared_at(p), block)), "d"(v.x), "d"(v.y),
-                 "r"(remote_at(shared_at(s.gates + gate), block))
-                 : "memory");
-#endif
-}
-template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, u64* p, u64 v) {
-    if (S::BLOCKS == 1) {
-        *p = v;
-        return;
-    }
-#ifdef RACECHECK
-    *remote(p, block) = v;
-#else
-    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(remote_at(shared_at(p), block)), "l"(v),
-                 "r"(remote_at(shared_at(s.gates + gate), block))
-                 : "memory");
-#endif
-}
-template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, double* p, double v) {
-    put<S>(s, gate, block, (u64*)p, (u64)__double_as_longlong(v));
-}
-template <class S, class Shared> DEV void put(Shared& s, Gates gate, u32 block, u32* p, u32 v) {
-    if (S::BLOCKS == 1) {
-        *p = v;
-        return;
-    }
-#ifdef RACECHECK
-    *remote(p, block) = v;
-#else
-    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(remote_at(shared_at(p), block)), "r"(v),
-                 "r"(remote_at(shared_at(s.gates + gate), block))
-                 : "memory");
+    store(remote_at(shared_at(p), block), remote_at(shared_at(s.gates + gate), block), v);
 #endif
 }
 template <class Shared> DEV void make_gate(Shared& s, Gates gate, u32 count) {
