@@ -145,8 +145,9 @@ fn check(device: &Device, failures: &mut u32) -> Result<(), Failure> {
             *failures += wrong;
             println!(
                 "{} 2^{log_n} k {k} {noise:?}: {batch} signals, wrong and certified {wrong}, uncertified {open}, \
-                 not on the device {cpu} {why}, worst error {most:.1e}, planned in {:.1} ms",
+                 not on the device {cpu} {why}, not quick {}, worst error {most:.1e}, planned in {:.1} ms",
                 if wrong == 0 { "ok  " } else { "FAIL" },
+                plan.missed(),
                 planning.as_secs_f64() * 1e3
             );
         }
@@ -266,10 +267,12 @@ fn row(
         }
     }
     let last = plan.last();
+    let missed = plan.missed();
     let [events, queue, wall] = time(device, plan, signals)?;
+    let missed = plan.missed() - missed;
     let each = signals.len() as f64;
     println!(
-        "  {name:<26} events {:>8.2} us  queue {:>8.2}  wall {:>8.2}  {:>7.1}x cuFFT  error {error:.1e}  {place} {last:?}",
+        "  {name:<26} events {:>8.2} us  queue {:>8.2}  wall {:>8.2}  {:>7.1}x cuFFT  error {error:.1e}  {place} {last:?} {missed}",
         events / each,
         queue / each,
         wall / each,
@@ -553,7 +556,7 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
         if name.contains("quick_profile") {
             let stamps = plan.stamps()?;
             let since: Vec<i64> =
-                stamps[..15].iter().map(|&s| s.wrapping_sub(stamps[0]) as i64).collect();
+                stamps[..21].iter().map(|&s| (s.wrapping_sub(stamps[0]) as i64).max(-1)).collect();
             println!("    cycles since the start: {since:?}");
         } else if name.contains("profile") {
             stages(&plan, data.signal())?;

@@ -27,15 +27,15 @@ const OPENING: f64 = 0.31e9;
 type Curve = &'static [(f64, f64)];
 
 /// Without noise, n = 2^m: the quick kernel, and the kernels for many coefficients.
-const PLAIN: Curve = &[(50.0, 17.0), (1000.0, 47.0), (4000.0, 80.0), (10e3, 100.0), (43e3, 272.0)];
+const PLAIN: Curve = &[(50.0, 15.0), (1000.0, 32.0), (4000.0, 88.0), (10e3, 113.0), (43e3, 336.0)];
 /// Without noise, other n: the general kernel.
 const GENERAL: Curve =
     &[(50.0, 40.0), (1000.0, 85.0), (4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
 /// Known noise, n = 2^m, k ≤ 1024; and what is left to the general kernel.
-const NOISY: Curve = &[(50.0, 42.0), (1000.0, 104.0)];
+const NOISY: Curve = &[(50.0, 25.0), (1000.0, 68.0)];
 const CLIMBED: Curve = &[(50.0, 165.0), (1000.0, 311.0)];
 /// The voting algorithms: the slower of the two.
-const VOTES: Curve = &[(50.0, 349.0), (1000.0, 952.0)];
+const VOTES: Curve = &[(50.0, 355.0), (1000.0, 1133.0)];
 
 /// A line of four samples that the CPU gathers and sends: a miss of its caches, and 64 bytes over the
 /// bus.

@@ -46,13 +46,12 @@ struct Quick {
     most: u64,
 }
 
-/// The kernels of `quick.cu`, in the order in which they are thought of. Sixteen bins for a
-/// coefficient hardly ever hold three; with four bins, a few of them do.
-const QUICK: [Quick; 4] = [
-    Quick { bins: 10, verify: 5, cluster: 16, threads: 96, shared: 48 << 10, most: 64 },
-    Quick { bins: 10, verify: 5, cluster: 4, threads: 160, shared: 96 << 10, most: 64 },
-    Quick { bins: 12, verify: 7, cluster: 16, threads: 160, shared: 112 << 10, most: 256 },
-    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 144 << 10, most: 1024 },
+/// The kernels of `quick.cu`, in the order in which they are thought of. A block has 256 bins; with four
+/// bins for a coefficient, a few hold three.
+const QUICK: [Quick; 3] = [
+    Quick { bins: 8, verify: 5, cluster: 1, threads: 256, shared: 112 << 10, most: 64 },
+    Quick { bins: 10, verify: 7, cluster: 4, threads: 288, shared: 144 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 176 << 10, most: 1024 },
 ];
 /// The kernels of `noisy.cu`, likewise.
 const NOISY: [Quick; 3] = [
@@ -60,8 +59,6 @@ const NOISY: [Quick; 3] = [
     Quick { bins: 12, verify: 7, cluster: 16, threads: 384, shared: 227 << 10, most: 256 },
     Quick { bins: 12, verify: 9, cluster: 16, threads: 384, shared: 227 << 10, most: 1024 },
 ];
-/// Signals for which clusters of 16 blocks have room at once; more take smaller ones.
-const QUICK_WIDE: usize = 6;
 /// Transforms without the quick kernel after one that met noise.
 const QUICK_PAUSE: u32 = 15;
 
@@ -192,7 +189,7 @@ type Outcome = Result<(Header, Vec<Entry>), Status>;
 /// A level with its tables and buffers on the device.
 struct Ready {
     level: Level,
-    _tables: CudaSlice<u8>,
+    tables: CudaSlice<u8>,
     work: Option<CudaSlice<u8>>,
     groups: u32,
     out: Option<CudaSlice<u8>>,
@@ -200,7 +197,15 @@ struct Ready {
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
     kernel: Kernel,
+    /// Whether all words of the landing place are [`NOTHING`].
+    blank: bool,
+    /// What the last transform said.
+    last: Option<Header>,
 }
+
+/// A word of a landing place that the kernel has not written yet. Frequencies are below 2^63, and values that
+/// explain a signal are numbers.
+const NOTHING: u64 = u64::MAX;
 
 /// Which kernels a level is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -410,17 +415,37 @@ impl CudaPlan {
         }
         let Some(quick) = &self.quick else { return self.try_wide(part, started) };
         let mut quick = lock(quick);
-        let outcomes = quick.run(&self.device, &self.kernels, &self.plan, part)?;
-        if outcomes.iter().all(|o| matches!(o, Err(Status::Crowded))) {
+        let (device, plan) = (&self.device, self.plan.prepared());
+        quick.start(device, &self.kernels, &self.plan, part)?;
+        let mut crowded = true;
+        let mut done = Vec::with_capacity(part.len());
+        let direct = quick.direct(part.len());
+        for (i, signal) in part.iter().enumerate() {
+            let outcome = quick.result(device, &self.plan, part.len(), i)?;
+            crowded &= matches!(outcome, Err(Status::Crowded));
+            let Ok((head, entries)) = outcome else {
+                done.push(None);
+                continue;
+            };
+            let real = signal.is_real();
+            let answer = if direct {
+                let mut arriving = Arriving { from: &quick, device, entries, ended: Ok(()) };
+                let answer = quick.level.answer(plan, &head, &mut arriving, real, 1);
+                arriving.ended?;
+                quick.tidy(&head);
+                answer
+            } else {
+                // SAFETY: nothing is started on this level before the loop ends.
+                let entries = unsafe { entries.get() };
+                quick.level.answer(plan, &head, entries.iter().copied(), real, 1)
+            };
+            let read = 4 * head.lines_read;
+            let finish = |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
+            done.push(answer.ok().map(finish));
+        }
+        if crowded {
             self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
         }
-        let conclude = |(signal, outcome): (&Signal<'_>, Outcome)| {
-            let (head, entries) = outcome.ok()?;
-            let (plan, real) = (self.plan.prepared(), signal.is_real());
-            let answer = quick.level.answer(plan, &head, &entries, real, 1).ok()?;
-            Some(self.plan.finish(answer, 4 * head.lines_read, Vec::new(), Place::Gpu, started))
-        };
-        let done: Vec<Option<Spectrum>> = part.iter().zip(outcomes).map(conclude).collect();
         let missed = done.iter().filter(|d| d.is_none()).count();
         self.missed.fetch_add(missed as u32, Ordering::Relaxed);
         Ok(done)
@@ -547,7 +572,7 @@ impl CudaPlan {
                 match ready.run_staged(device, kernels, &self.plan, signal)? {
                     Ok((head, entries)) => {
                         let (plan, real) = (self.plan.prepared(), signal.is_real());
-                        match ready.level.answer(plan, &head, &entries, real, 1) {
+                        match ready.level.answer(plan, &head, entries.into_iter(), real, 1) {
                             Ok(answer) => {
                                 let read = 4 * head.lines_read;
                                 let (stages, place) = (Vec::new(), Place::Gpu);
@@ -628,6 +653,7 @@ impl CudaPlan {
                     let Some(Some(ready)) = levels.get(i) else { break };
                     let real = signal.is_real();
                     let level = &ready.level;
+                    let entries = entries.iter().copied();
                     match level.answer(self.plan.prepared(), head, entries, real, attempts) {
                         Ok(answer) => {
                             let answer =
@@ -688,7 +714,11 @@ impl CudaPlan {
             (None, Some(Some(ready))) => ready,
             _ => return Ok(false),
         };
+        if ready.direct(signals.len()) && ready.landing.words == 0 {
+            ready.clear(&self.device)?;
+        }
         ready.launch(&self.device, &self.kernels, signals)?;
+        ready.blank = false;
         if copy {
             ready.fetch(&self.device, &self.plan, signals.len())?;
         }
@@ -708,7 +738,7 @@ impl CudaPlan {
             Some(quick) => &**quick,
             None => levels.first()?.as_ref()?,
         };
-        let h = ready.header(0)?;
+        let h = ready.last?;
         Some([h.status, h.steps, h.rounds, h.lines, h.climbs, h.known, h.open])
     }
 }
@@ -744,6 +774,13 @@ impl CudaPlan {
     }
 }
 
+impl Drop for Ready {
+    fn drop(&mut self) {
+        // Results that come word by word are there before the kernel has ended.
+        let _ = self.tables.stream().synchronize();
+    }
+}
+
 /// How many of these signals, from the first on, lie at equal distances and are of one kind.
 fn evenly_spaced(signals: &[Signal<'_>]) -> usize {
     let Some(first) = signals.first() else { return 0 };
@@ -768,13 +805,15 @@ impl Ready {
         level.args.tables = tables.device_ptr(stream).0;
         Ok(Ready {
             level,
-            _tables: tables,
+            tables,
             work: None,
             groups: 0,
             out: None,
             batch: 0,
             landing: Landing::empty(),
             kernel,
+            blank: false,
+            last: None,
         })
     }
 
@@ -823,24 +862,16 @@ impl Ready {
     ) -> Result<(), Error> {
         let stream = device.stream();
         let batch = args.batch as usize;
-        // Few signals take the widest clusters, many the narrowest.
         let (bins, verify) = self.level.sizes();
         let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
         let noisy = self.kernel == Kernel::Noisy;
         let loaded = if noisy { &kernels.noisy } else { &kernels.quick };
-        let mut fitting = loaded.iter().filter(|(q, _)| fits(q));
-        let first = fitting.next();
-        let chosen = if batch > QUICK_WIDE { fitting.next().or(first) } else { first };
-        let Some((shape, function)) = chosen else {
+        let Some((shape, function)) = loaded.iter().find(|(q, _)| fits(q)) else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
         let shape = *shape;
         if self.direct(batch) {
-            // The kernel writes into the landing place itself; the status comes last.
-            device.shared.context.bind_to_thread().map_err(failed)?;
-            self.landing.reserve(args.out_stride as usize)?;
-            // SAFETY: the header of a result, whose last transform has been waited for.
-            unsafe { self.landing.at.cast::<u32>().write_volatile(0) };
+            // The kernel writes into the landing place itself.
             args.out = self.landing.at as u64;
         } else {
             self.reserve_out(device, args.out_stride as usize, batch)?;
@@ -937,10 +968,9 @@ impl Ready {
         args.x = sent.parts().device_ptr(device.stream()).0;
         self.launch_args(device, kernels, args)?;
         self.fetch(device, plan, 1)?;
-        // Waits, so that the samples may be freed.
-        self.results(device, plan, 1)?
-            .pop()
-            .ok_or_else(|| Error::Device("a result is missing".into()))
+        // The samples may be freed afterwards.
+        self.wait(device, 1)?;
+        self.outcome(device, plan, 1, 0)
     }
 
     /// Bytes of a result that are fetched at once.
@@ -950,29 +980,80 @@ impl Ready {
 
     /// Whether the kernel writes the results of so many signals into the landing place.
     fn direct(&self, batch: usize) -> bool {
-        self.kernel == Kernel::Quick && batch == 1
+        self.kernel != Kernel::General && batch == 1
     }
 
-    /// Waits for the status that the kernel writes after everything else, which is there sooner than
-    /// the driver knows that the kernel has ended.
-    fn await_status(&self, device: &Device) -> Result<(), Error> {
+    /// Makes the landing place ready for a kernel that writes into it.
+    fn clear(&mut self, device: &Device) -> Result<(), Error> {
+        let words = self.level.args.out_stride as usize / 8;
+        if self.landing.words < words {
+            device.shared.context.bind_to_thread().map_err(failed)?;
+            self.landing.reserve(8 * words)?;
+            self.blank = false;
+        }
+        if !self.blank {
+            // What an earlier kernel writes comes first.
+            device.synchronize()?;
+            // SAFETY: the landing place has this many words, and no kernel is running.
+            unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
+        }
+        // Until the answer has been read.
+        self.blank = false;
+        Ok(())
+    }
+
+    /// Everything that a kernel wrote into the landing place has been read: the next one finds it blank. Not
+    /// sooner, since lines that are written by both sides travel back and forth.
+    fn tidy(&mut self, head: &Header) {
+        let known = head.known.min(self.level.args.capacity) as usize;
+        let words = (size_of::<Header>() + known * size_of::<Entry>()) / 8;
+        // SAFETY: the landing place has this many words, which the kernel writes once.
+        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
+        self.blank = true;
+    }
+
+    /// A word that the kernel writes, which is there sooner than the driver knows that the kernel has ended, and
+    /// in no order with the others.
+    ///
+    /// # Safety
+    /// The word must lie in the landing place.
+    unsafe fn arrived(&self, device: &Device, at: *const u64) -> Result<u64, Error> {
+        let mut tries = 0u32;
         loop {
-            for _ in 0..4096 {
-                // SAFETY: the header of a result, in memory that the kernel writes.
-                if unsafe { self.landing.at.cast::<u32>().read_volatile() } != 0 {
-                    // What was written before the status is read after it.
-                    std::sync::atomic::fence(Ordering::Acquire);
-                    return Ok(());
-                }
-                std::hint::spin_loop();
+            // SAFETY: as the caller says.
+            let word = unsafe { at.read_volatile() };
+            if word != NOTHING {
+                return Ok(word);
             }
-            // SAFETY: the stream of the device.
-            match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
-                sys::CUresult::CUDA_ERROR_NOT_READY => {}
-                // Ended, with a status or with an error.
-                _ => return device.synchronize(),
+            std::hint::spin_loop();
+            tries += 1;
+            if tries.is_multiple_of(4096) {
+                // SAFETY: the stream of the device.
+                match unsafe { sys::cuStreamQuery(device.stream().cu_stream()) } {
+                    sys::CUresult::CUDA_ERROR_NOT_READY => {}
+                    // Ended: everything is there, or there is an error.
+                    _ => {
+                        device.synchronize()?;
+                        // SAFETY: as above.
+                        if unsafe { at.read_volatile() } == NOTHING {
+                            return Err(Error::Device("a result is missing".into()));
+                        }
+                    }
+                }
             }
         }
+    }
+
+    /// The header that the kernel writes into the landing place.
+    fn arrived_header(&self, device: &Device) -> Result<Header, Error> {
+        const WORDS: usize = size_of::<Header>() / 8;
+        let mut words = [0u64; WORDS];
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: the first words of the landing place.
+            *word = unsafe { self.arrived(device, self.landing.at.add(i)) }?;
+        }
+        // SAFETY: plain numbers, of which any bits are some.
+        Ok(unsafe { std::mem::transmute::<[u64; WORDS], Header>(words) })
     }
 
     /// Enqueues the copy of the results.
@@ -1004,7 +1085,29 @@ impl Ready {
         Some(unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() })
     }
 
-    /// Transforms these signals and waits for the results.
+    /// Transforms these signals and waits for the results to be there.
+    fn start(
+        &mut self,
+        device: &Device,
+        kernels: &SparseKernels,
+        plan: &Plan,
+        signals: &[Signal<'_>],
+    ) -> Result<(), Error> {
+        if self.direct(signals.len()) {
+            self.clear(device)?;
+        }
+        self.launch(device, kernels, signals)?;
+        self.fetch(device, plan, signals.len())?;
+        self.wait(device, signals.len())
+    }
+
+    /// Waits for the results of so many signals.
+    fn wait(&self, device: &Device, batch: usize) -> Result<(), Error> {
+        // Those of kernels that write them to the host are waited for word by word.
+        if self.direct(batch) { Ok(()) } else { device.synchronize() }
+    }
+
+    /// Transforms these signals and brings the results.
     fn run(
         &mut self,
         device: &Device,
@@ -1012,55 +1115,126 @@ impl Ready {
         plan: &Plan,
         signals: &[Signal<'_>],
     ) -> Result<Vec<Outcome>, Error> {
-        self.launch(device, kernels, signals)?;
-        self.fetch(device, plan, signals.len())?;
-        self.results(device, plan, signals.len())
+        self.start(device, kernels, plan, signals)?;
+        (0..signals.len()).map(|i| self.outcome(device, plan, signals.len(), i)).collect()
     }
 
-    /// Waits for the results of so many signals.
-    fn results(
+    /// A copy of the result of signal i of so many.
+    fn outcome(
         &mut self,
         device: &Device,
         plan: &Plan,
         batch: usize,
-    ) -> Result<Vec<Outcome>, Error> {
-        let direct = self.direct(batch);
-        if direct {
-            self.await_status(device)?;
-        } else {
+        i: usize,
+    ) -> Result<Outcome, Error> {
+        let result = self.result(device, plan, batch, i)?;
+        // SAFETY: read at once.
+        Ok(result.map(|(head, entries)| (head, unsafe { entries.get() }.to_vec())))
+    }
+
+    /// The result of signal i of so many, once it is there.
+    fn result(
+        &mut self,
+        device: &Device,
+        plan: &Plan,
+        batch: usize,
+        i: usize,
+    ) -> Result<Result<(Header, Entries), Status>, Error> {
+        let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
+        let head =
+            if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
+        let Some(head) = head else {
+            return Err(Error::Device("a result is missing".into()));
+        };
+        self.last = Some(head);
+        if head.status() != Status::Explained {
+            return Ok(Err(head.status()));
+        }
+        let known = (head.known as usize).min(self.level.args.capacity as usize);
+        let bytes = size_of::<Header>() + known * size_of::<Entry>();
+        if batch == 1 && !self.direct(batch) && bytes > prefix {
+            // More than expected: fetch the whole.
+            self.landing.reserve(stride)?;
+            // SAFETY: as in `fetch`.
+            unsafe {
+                let to = std::slice::from_raw_parts_mut(self.landing.at, bytes / 8);
+                let stream = device.stream().cu_stream();
+                result::memcpy_dtoh_async(to, self.level.args.out, stream)
+            }
+            .map_err(failed)?;
             device.synchronize()?;
         }
-        let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let mut results = Vec::with_capacity(batch);
-        for i in 0..batch {
-            let Some(head) = self.header(i) else {
-                return Err(Error::Device("a result is missing".into()));
-            };
-            if head.status() != Status::Explained {
-                results.push(Err(head.status()));
-                continue;
-            }
-            let known = (head.known as usize).min(self.level.bins);
-            let bytes = size_of::<Header>() + known * size_of::<Entry>();
-            if batch == 1 && !direct && bytes > prefix {
-                // More than expected: fetch the whole.
-                self.landing.reserve(stride)?;
-                // SAFETY: as in `fetch`.
-                unsafe {
-                    let to = std::slice::from_raw_parts_mut(self.landing.at, bytes / 8);
-                    let stream = device.stream().cu_stream();
-                    result::memcpy_dtoh_async(to, self.level.args.out, stream)
-                }
-                .map_err(failed)?;
-                device.synchronize()?;
-            }
-            // SAFETY: the entries follow the header and have been copied.
-            let entries = unsafe {
-                let at = self.landing.at.cast::<u8>().add(i * stride + size_of::<Header>());
-                std::slice::from_raw_parts(at.cast::<Entry>(), known)
-            };
-            results.push(Ok((head, entries.to_vec())));
+        // SAFETY: inside the landing place, where the entries follow the header.
+        let at = unsafe { self.landing.at.cast::<u8>().add(i * stride + size_of::<Header>()) };
+        Ok(Ok((head, Entries { at: at.cast(), count: known })))
+    }
+}
+
+/// Entries in a landing place.
+struct Entries {
+    at: *const Entry,
+    count: usize,
+}
+
+/// The entries that a kernel writes into the landing place, as they come.
+struct Arriving<'a> {
+    from: &'a Ready,
+    device: &'a Device,
+    entries: Entries,
+    /// What went wrong.
+    ended: Result<(), Error>,
+}
+
+impl Iterator for Arriving<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        if self.entries.count == 0 || self.ended.is_err() {
+            return None;
         }
-        Ok(results)
+        let at = self.entries.at.cast::<u64>();
+        // SAFETY: as many entries lie there, each of three words.
+        let words = unsafe { [0, 1, 2].map(|i| at.add(i).read_volatile()) };
+        // Nearly all are there when the header is.
+        let [f, re, im] = if words.contains(&NOTHING) { self.late(at)? } else { words };
+        let entry = Entry::new(f, f64::from_bits(re), f64::from_bits(im));
+        // SAFETY: at most one past the last.
+        self.entries.at = unsafe { self.entries.at.add(1) };
+        self.entries.count -= 1;
+        Some(entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.entries.count, Some(self.entries.count))
+    }
+}
+
+impl ExactSizeIterator for Arriving<'_> {}
+
+impl Arriving<'_> {
+    /// Waits for an entry.
+    #[cold]
+    fn late(&mut self, at: *const u64) -> Option<[u64; 3]> {
+        let mut words = [0; 3];
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: the words of an entry in the landing place.
+            match unsafe { self.from.arrived(self.device, at.add(i)) } {
+                Ok(value) => *word = value,
+                Err(error) => {
+                    self.ended = Err(error);
+                    return None;
+                }
+            }
+        }
+        Some(words)
+    }
+}
+
+impl Entries {
+    /// # Safety
+    /// The landing place must not be written to or freed while the slice is used.
+    unsafe fn get<'a>(&self) -> &'a [Entry] {
+        // SAFETY: so many entries lie there.
+        unsafe { std::slice::from_raw_parts(self.at, self.count) }
     }
 }

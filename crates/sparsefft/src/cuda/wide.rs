@@ -507,7 +507,8 @@ impl Wide {
                 std::slice::from_raw_parts(at.add(size_of::<Header>()).cast::<Entry>(), known)
             };
             let attempts = which as u32 + 1;
-            let answer = comb.level.answer(plan, &head, entries, signal.is_real(), attempts);
+            let answer =
+                comb.level.answer(plan, &head, entries.iter().copied(), signal.is_real(), attempts);
             outcomes.push(answer.map(|a| (a, head.lines_read)).map_err(Status::Left));
         }
         Ok(())

@@ -1,6 +1,6 @@
 // sparse.cuh on the CPU: every block of a group is one thread, so that the logic and, under
 // ThreadSanitizer, the barriers can be tested without a GPU. several.cuh likewise: the lanes of a warp
-// are contexts that take turns. Built by the tests.
+// are contexts that take turns; and four.cuh. Built by the tests.
 #include <ucontext.h>
 
 #include <atomic>
@@ -100,6 +100,7 @@ static void __syncwarp() { warp->put(0); }
 
 #include "sparse.cuh"
 #include "several.cuh"
+#include "four.cuh"
 
 struct Threads {
     static thread_local const Args* given;
@@ -191,11 +192,29 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
         const Several several = {ring, u, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
         u64 frequency;
         Z value;
-        good[lane] = several.solve(scale, m, noise, limit, 0.0, frequency, value);
+        good[lane] = several.solve(scale, m, 8 * m, noise, limit, 0.0, frequency, value);
         if (lane % 8 == 0) {
             f[lane / 8] = frequency;
             a[lane / 8] = value;
         }
     });
     return good[0];
+}
+
+// four.cuh on the eight shifts of a bin: how many frequencies explain them, and which.
+extern "C" u32 emulate_four(u64 n, u32 bins, u32 b, const Z* u, double tolerance, u64* f, Z* a) {
+    Warp lanes;
+    warp = &lanes;
+    const Ring ring = {n, n - 1, 1.0 / n};
+    u32 found[32];
+    lanes.run([&](u32 lane) {
+        u64 frequency = 0;
+        Z value = z_of(0.0, 0.0);
+        found[lane] = up_to_four(ring, u[lane % 8], b, bins, 1.0 / bins, tolerance, lane, frequency, value);
+        if (lane < 4) {
+            f[lane] = frequency;
+            a[lane] = value;
+        }
+    });
+    return found[0];
 }

@@ -4,23 +4,25 @@
 #include "sparse.cuh"
 
 // Up to four frequencies of a bin from its eight shifts, of which this lane has number lane mod 8, by
-// a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, lane 8i + k with the entry u[i + k]; lane j
-// then finds the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's.
-// Gives their number, or 0 where it fails; f and a are those of this lane.
+// a warp. Σ_k c_k u[i + k] = 0 is solved by elimination, row i with the lanes i mod 4; lane j then finds
+// the root number j of Σ_k c_k z^k by Aberth's iteration, and makes it exact by Newton's. Gives their
+// number, or 0 where it fails; f and a are those of this lane. One warp waits for every operation here,
+// so what can be done side by side is.
 DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double tolerance,
                       u32 lane, u64& f, Z& a) {
-    const u32 row = lane >> 3, column = lane & 7;
-    Z h = shuffled(mine, (row + column) & 7);
+    const u32 row = lane & 3;
+    Z h[5], u[8], c[5];
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) h[k] = shuffled(mine, row + k);
     u32 order = 0, used = 0, m = 4;
     double first = 0.0;
-#pragma unroll 1
+#pragma unroll
     for (u32 p = 0; p < 4; p++) {
         // The largest pivot among the rows that are left.
-        const Z entry = shuffled(h, (lane & 24) | p);
-        double size = used >> row & 1 ? -1.0 : norm(entry);
+        double size = used >> row & 1 ? -1.0 : norm(h[p]);
         u32 pivot = row;
 #pragma unroll
-        for (u32 d = 8; d < 32; d <<= 1) {
+        for (u32 d = 1; d < 4; d <<= 1) {
             const double other = __shfl_xor_sync(~0u, size, d);
             const u32 its = __shfl_xor_sync(~0u, pivot, d);
             if (other > size || (other == size && its < pivot)) {
@@ -35,23 +37,29 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
             m = p;
             break;
         }
-        const Z top = shuffled(h, pivot * 8 + p);
-        const Z scaled_row = times(shuffled(h, pivot * 8 + column), scaled(conj(top), 1.0 / size));
-        h = row == pivot ? scaled_row : minus(h, times(entry, scaled_row));
+        const Z inverse = scaled(conj(shuffled(h[p], pivot)), inverse_of(size)), entry = h[p];
+#pragma unroll
+        for (u32 k = p + 1; k < 5; k++) {
+            const Z top = times(shuffled(h[k], pivot), inverse);
+            h[k] = row == pivot ? top : minus(h[k], times(entry, top));
+        }
         used |= 1u << pivot;
         order |= pivot << (8 * p);
     }
     // c_m = -1; rows stand where their pivots were.
-    Z c[5];
+    const Z right = m == 4 ? h[4] : m == 3 ? h[3] : h[2];
 #pragma unroll
     for (u32 k = 0; k < 5; k++) {
-        c[k] = shuffled(h, (order >> (8 * (k & 3)) & 3) * 8 + m);
+        c[k] = shuffled(right, order >> (8 * (k & 3)) & 3);
         if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
+        u[k] = shuffled(mine, k);
     }
+#pragma unroll
+    for (u32 k = 5; k < 8; k++) u[k] = shuffled(mine, k);
     const bool active = lane < m;
-    Z root = root_of(c, m, lane, 1);
+    Z root = shuffled(root_of(c, m, lane), 8 * (lane & 3));
 #pragma unroll 1
-    for (u32 turn = 0; turn < 3; turn++) {
+    for (u32 turn = 0; turn < 2; turn++) {
         Z p = c[4], d = z_of(0.0, 0.0);
 #pragma unroll
         for (int k = 3; k >= 0; k--) {
@@ -63,14 +71,14 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
     double away;
     f = ring.snap(turns(root), bins, bin, b, away);
     // Values by the polynomial q that vanishes at the other frequencies, from both halves.
-    const Z own = ring.root(f);
+    const Z own = ring.root(f), two = times(own, own), four = times(two, two);
     Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
     bool distinct = true;
-#pragma unroll 1
-    for (u32 k = 0; k < m; k++) {
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
         const u64 other = __shfl_sync(~0u, f, k);
         const Z at = shuffled(own, k);
-        if (k != lane) {
+        if (k != lane && k < m) {
             distinct &= other != f;
 #pragma unroll
             for (int i = 3; i >= 0; i--)
@@ -78,22 +86,25 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
             product = times(product, minus(own, at));
         }
     }
-    Z low = z_of(0.0, 0.0), high = low;
+    Z low = z_of(0.0, 0.0);
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) {
-        low = plus(low, times(q[i], shuffled(mine, i)));
-        high = plus(high, times(q[i], shuffled(mine, 4 + i)));
+    for (u32 i = 0; i < 4; i++) low = plus(low, times(q[i], add_conj(u[i], u[4 + i], four)));
+    a = scaled(quotient(low, product), 0.5);
+    // What is left at the shift lane mod 8: eight lanes for every frequency.
+    Z term = shuffled(a, lane >> 3);
+    const Z by1 = shuffled(own, lane >> 3), by2 = shuffled(two, lane >> 3), by4 = shuffled(four, lane >> 3);
+    if (lane & 1) term = times(term, by1);
+    if (lane & 2) term = times(term, by2);
+    if (lane & 4) term = times(term, by4);
+    if (lane >> 3 >= m) term = z_of(0.0, 0.0);
+    term = plus(term, shuffled(term, lane ^ 8));
+    term = plus(term, shuffled(term, lane ^ 16));
+    double left = norm(minus(mine, term)), energy = norm(mine);
+#pragma unroll
+    for (u32 d = 1; d < 8; d <<= 1) {
+        left += __shfl_xor_sync(~0u, left, d);
+        energy += __shfl_xor_sync(~0u, energy, d);
     }
-    const Z two = times(own, own);
-    a = scaled(quotient(plus(low, times(high, conj(times(two, two)))), product), 0.5);
-    // What is left at the shift of this lane.
-    Z rest = mine;
-#pragma unroll 1
-    for (u32 k = 0; k < m; k++) {
-        const u64 other = __shfl_sync(~0u, f, k);
-        rest = minus(rest, times(shuffled(a, k), ring.phase(other, lane & 7)));
-    }
-    const double left = warp_sum(norm(rest)), energy = warp_sum(norm(mine));
-    const bool good = __all_sync(~0u, !active || distinct) && left <= 4.0 * tolerance + 1e-23 * energy;
+    const bool good = __all_sync(~0u, !active || distinct) && left <= tolerance + 1e-23 * energy;
     return good ? m : 0;
 }

@@ -29,6 +29,29 @@ DEV Z add_conj(Z to, Z a, Z b) {
     return z_of(fma(a.x, b.x, fma(a.y, b.y, to.x)), fma(a.y, b.x, fma(-a.x, b.y, to.y)));
 }
 
+// 1/v for normal v, without the branches of a division.
+DEV double inverse_of(double v) {
+#ifdef __CUDA_ARCH__
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+    r = fma(r, fma(-v, r, 1.0), r);
+    return fma(r, fma(-v, r, 1.0), r);
+#else
+    return 1.0 / v;
+#endif
+}
+// 1/√v likewise.
+DEV double inverse_root_of(double v) {
+#ifdef __CUDA_ARCH__
+    double r;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+    const double e = fma(-v * r, r, 1.0);
+    return fma(r * e, fma(e, 0.375, 0.5), r);
+#else
+    return 1.0 / sqrt(v);
+#endif
+}
+
 // e^{2πix}, as in cpu/math.rs.
 DEV Z cis(double x) {
     double quarter = rint(4.0 * x);
@@ -62,7 +85,7 @@ DEV double turns(Z v) {
     double lo = steep ? ax : ay, hi = steep ? ay : ax;
     bool upper = 0.41421356237309505 * hi < lo;
     double num = upper ? lo - hi : lo, den = upper ? lo + hi : hi;
-    double t = num / (den > 0.0 ? den : 1.0);
+    double t = num * inverse_of(den > 0.0 ? den : 1.0);
     double u = t * t;
     double p = 0.0033637991121386407;
     p = fma(p, u, -0.00692014002952943);
@@ -81,13 +104,13 @@ DEV double turns(Z v) {
     return v.y < 0.0 ? -a : a;
 }
 
-DEV Z quotient(Z a, Z b) { return scaled(times(a, conj(b)), 1.0 / norm(b)); }
+DEV Z quotient(Z a, Z b) { return scaled(times(a, conj(b)), inverse_of(norm(b))); }
 
 DEV Z square_root(Z v) {
-    double r = sqrt(norm(v));
-    double a = sqrt(0.5 * (r + fabs(v.x)));
-    if (a == 0.0) return z_of(0.0, 0.0);
-    double b = 0.5 * v.y / a;
+    const double size = norm(v);
+    if (size < 1e-290) return z_of(0.0, 0.0);
+    const double w = 0.5 * fma(size, inverse_root_of(size), fabs(v.x)), inverse = inverse_root_of(w);
+    const double a = w * inverse, b = 0.5 * v.y * inverse;
     return v.x >= 0.0 ? z_of(a, b) : z_of(fabs(b), copysign(a, v.y));
 }
 
@@ -177,8 +200,9 @@ DEV bool pair(const L& l, u32 j, const double* t, Z* v) {
     double det = 16.0 - norm(gram);
     if (det < 1e-9) return false;
     Z r0 = project(l, j, z0), r1 = project(l, j, z1);
-    v[0] = scaled(minus(scaled(r0, 4.0), times(gram, r1)), 1.0 / det);
-    v[1] = scaled(minus(scaled(r1, 4.0), times(conj(gram), r0)), 1.0 / det);
+    const double inverse = inverse_of(det);
+    v[0] = scaled(minus(scaled(r0, 4.0), times(gram, r1)), inverse);
+    v[1] = scaled(minus(scaled(r1, 4.0), times(conj(gram), r0)), inverse);
     return true;
 }
 
@@ -192,7 +216,7 @@ DEV bool twin(const L& l, double* t) {
         double e = norm(u0) + norm(u1) + norm(u2) + norm(u3);
         double size = norm(det);
         if (size <= 1e-24 * e * e) return false;
-        Z inverse = scaled(conj(det), 1.0 / size);
+        Z inverse = scaled(conj(det), inverse_of(size));
         c0 = times(minus(times(u1, u3), times(u2, u2)), inverse);
         c1 = times(minus(times(u1, u2), times(u0, u3)), inverse);
     } else {
@@ -210,8 +234,9 @@ DEV bool twin(const L& l, double* t) {
         }
         double det = a00 * a11 - norm(a01);
         if (det <= 1e-12 * a00 * a11) return false;
-        c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), 1.0 / det);
-        c1 = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), 1.0 / det);
+        const double inverse = inverse_of(det);
+        c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), inverse);
+        c1 = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), inverse);
     }
     Z half = scaled(c1, -0.5);
     Z r = square_root(minus(times(half, half), c0));
@@ -277,8 +302,9 @@ DEV bool fit_two(const Ring& ring, const L& l, const u64* f, Z* v, double& left)
     }
     double m = l.count(), det = m * m - norm(gram);
     if (det < 1e-12 * m * m) return false;
-    v[0] = scaled(minus(scaled(r0, m), times(gram, r1)), 1.0 / det);
-    v[1] = scaled(minus(scaled(r1, m), times(conj(gram), r0)), 1.0 / det);
+    const double inverse = inverse_of(det);
+    v[0] = scaled(minus(scaled(r0, m), times(gram, r1)), inverse);
+    v[1] = scaled(minus(scaled(r1, m), times(conj(gram), r0)), inverse);
     left = 0.0;
     for (u32 j = 0; j < l.lines; j++) {
         Z p0 = v[0], p1 = v[1];

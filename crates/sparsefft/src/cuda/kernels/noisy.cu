@@ -26,76 +26,57 @@ struct Noisy : Quick {
 
 const u32 MORE_LINES = 6;
 
-template <u32 LOGB, u32 LOGV_, u32 CLUSTER> struct Rough {
-    static const u32 BLOCKS = CLUSTER;
-    static const u32 B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
-    // Threads of one transform, columns (then rows) of a block, threads with points of a line.
-    static const u32 T = R / 8, ROWS = R / CLUSTER, ONE = ROWS * 4 * T, COMB = 2 * ONE;
-    static const u32 WARPS = COMB / 32;
-    static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
-    static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP;
-    static const u32 FOLDERS = 4, THREADS = COMB + 32 * FOLDERS;
-    static_assert(4 * V / CLUSTER <= 32 * FOLDERS, "");
-    static const u32 BINS = B / CLUSTER, HALF = COMB / 2;
-    static const u32 ACTIVE = BINS * 3 / 8 < HALF ? BINS * 3 / 8 : HALF;
+template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUSTER, 2> {
+    typedef Frame<LOGB, LOGV, CLUSTER, 2> F;
+    static const u32 FOLDERS = 4, THREADS = F::COMB + 32 * FOLDERS;
+    static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
+    static const u32 HALF = F::COMB / 2, OTHERS = THREADS - HALF;
+    static const u32 ACTIVE = F::BINS * 3 / 8 < HALF ? F::BINS * 3 / 8 : HALF;
     // Open bins: that a block may have, of all, that a block solves; groups of warps that solve them.
-    static const u32 MINE = 12, OPENS = 48, SLOTS = OPENS / CLUSTER, ROLES = 6;
+    static const u32 MINE = 12, OPENS = 48, SOLVES = OPENS / CLUSTER, ROLES = 6;
     static const u32 GROUPS = THREADS / (32 * ROLES);
-    static const u32 PAD = R + R / 8 + (10 - R / 8 % 8) % 8, POINTS = ONE / 4;
-    // Coefficients that reach a block, those of one sender, and of a bucket.
-    static const u32 FINDS = 128, EACH = 16, LIST = 48;
+    // Steps of the energies' histogram: 64 for a factor of two.
     static const u32 DIGITS = 2048;
 
-    // What lies in the same memory: energies and what is decoded by them; the turns of open bins, after
-    // the decoding; what solves them, after the sums.
+    // What lies in the same memory: energies and what is decoded by them; what solves open bins, after the sums.
     struct Energies {
-        u32 sample[B], digits[DIGITS];
+        u32 sample[F::B], digits[DIGITS];
     };
     struct Guesses {
         Guess one[ACTIVE], two[ACTIVE];
     };
     struct Levels {
-        double energies[BINS];
+        double energies[F::BINS];
         union {
             Energies all;
             Guesses guess;
         };
     };
     struct Solver {
-        Z u[SLOTS][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
+        Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
         double places[ALL_LANES];
     };
-    struct Shared {
-        Z rows[8 * ROWS * PAD];
-        // The other lines come after the exchange.
+    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SOLVES> {
+        // The other lines come after the exchange, tones after the sums.
         union {
-            Z tiles[8 * ROWS * PAD];
-            Z lines[MORE_LINES][8][ONE];
+            Z tiles[F::TILES];
+            Z lines[MORE_LINES][8][F::ONE];
+            Tone tones[F::EACH * CLUSTER];
         };
         union {
             Levels levels;
-            Z turns[OPENS][POINTS];
             Solver solver;
         };
-        // The verifying window leaves before its tones come.
-        union {
-            Z folded[V + V / 8];
-            Tone tones[FINDS];
-        };
-        Z roots[R], fine[R];
-        double series[100];
-        Z verify[4 * OWN];
-        double energy[CLUSTER * WARPS], wide[CLUSTER * FOLDERS];
-        double quiets[CLUSTER], quiet_energies[CLUSTER], part[2 * THREADS / 32], normal[33];
-        Entry known[2 * ACTIVE + 4 * SLOTS];
-        Find finds[CLUSTER * EACH];
-        Z sums[SLOTS][CLUSTER][4 * MORE_LINES];
-        u32 active, found, open, full, left, still, weak, sent[CLUSTER], came[2 * CLUSTER];
-        u32 counts[CLUSTER], opens[CLUSTER], flags[CLUSTER], lefts[CLUSTER], stills[CLUSTER];
-        u32 mine[MINE], opened[CLUSTER][MINE], bins[OPENS];
-        u32 listed[OWN], solved[GROUPS][ROLES];
-        u32 counted[3 * THREADS / 32], digit, rank;
-        unsigned short list[OWN][LIST], list_pad[4];
+        Z folded[F::FOLDED];
+        double parts[2 * F::WARPS], normal[33];
+        // What the noise is found to be, and what follows.
+        double noise, least;
+        u32 status, all_active;
+        // Of the bins that this block solves: the six lines from every block, the other two from one.
+        Z sums[SOLVES][CLUSTER][4 * MORE_LINES], lanes[SOLVES][8];
+        u32 bins[OPENS];
+        u32 solved[GROUPS][ROLES];
+        u32 counted[3 * F::WARPS], digit, rank;
         u32 act[ACTIVE];
     };
 };
@@ -116,100 +97,6 @@ template <class S> struct Two {
     }
 };
 
-// The high bits of all energies, shared out among the threads.
-template <class S> struct Sample {
-    static const u32 EACH = (S::B + S::THREADS - 1) / S::THREADS;
-    u32 v[EACH];
-
-    __device__ Sample(typename S::Shared& s, u32 t) {
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            const u32 at = i * S::THREADS + t;
-            v[i] = at < S::B ? s.levels.all.sample[at] : 0x7fffffffu;
-        }
-    }
-
-    // The one of this rank: its first 22 bits, half a step up.
-    __device__ u32 ranked(typename S::Shared& s, u32 rank, u32 t) const {
-        const u32 lane = t & 31, warp = t >> 5, PART = S::DIGITS / S::THREADS + 1;
-        u32 value = 0;
-#pragma unroll
-        for (u32 pass = 0; pass < 2; pass++) {
-            for (u32 i = t; i < S::DIGITS; i += S::THREADS) s.levels.all.digits[i] = 0;
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < EACH; i++) {
-                const u32 digit = pass == 0 ? v[i] >> 20 : v[i] >> 9 & (S::DIGITS - 1);
-                if (pass == 0) {
-                    // Nearly all have one of a few exponents: the first lane's is counted by the warp.
-                    const u32 common = __shfl_sync(~0u, digit, 0);
-                    const u32 same = __ballot_sync(~0u, digit == common);
-                    if (lane == 0) atomicAdd(s.levels.all.digits + common, __popc(same));
-                    if (digit != common) atomicAdd(s.levels.all.digits + digit, 1u);
-                } else if (v[i] >> 20 == value) {
-                    atomicAdd(s.levels.all.digits + digit, 1u);
-                }
-            }
-            __syncthreads();
-            // Every thread adds up some digits, the warps what their threads have, all the warps.
-            u32 own = 0;
-            for (u32 i = t * PART; i < (t + 1) * PART && i < S::DIGITS; i++) own += s.levels.all.digits[i];
-            u32 upto = own;
-#pragma unroll
-            for (u32 d = 1; d < 32; d <<= 1) {
-                const u32 before = __shfl_up_sync(~0u, upto, d);
-                if (lane >= d) upto += before;
-            }
-            if (lane == 31) s.counted[warp] = upto;
-            __syncthreads();
-            for (u32 i = 0; i < warp; i++) upto += s.counted[i];
-            if (upto > rank && upto - own <= rank) {
-                u32 left = rank - (upto - own), i = t * PART;
-                for (; left >= s.levels.all.digits[i]; i++) left -= s.levels.all.digits[i];
-                s.digit = i;
-                s.rank = left;
-            }
-            __syncthreads();
-            value = pass == 0 ? s.digit : value << 20 | s.digit << 9 | 1u << 8;
-            rank = s.rank;
-        }
-        return value;
-    }
-
-    // How many exceed a bound and another, and the least that exceeds the first.
-    __device__ void above(typename S::Shared& s, u32 bound, u32 other, u32 t, u32& count, u32& others,
-                          u32& least) const {
-        const u32 WARPS = S::THREADS / 32;
-        count = others = 0;
-        least = ~0u;
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            const bool there = (i + 1) * S::THREADS <= S::B || i * S::THREADS + t < S::B;
-            count += there && v[i] > bound;
-            others += there && v[i] > other;
-            least = there && v[i] > bound && v[i] < least ? v[i] : least;
-        }
-        count = __reduce_add_sync(~0u, count);
-        others = __reduce_add_sync(~0u, others);
-        least = __reduce_min_sync(~0u, least);
-        if (t % 32 == 0) {
-            s.counted[t / 32] = count;
-            s.counted[WARPS + t / 32] = others;
-            s.counted[2 * WARPS + t / 32] = least;
-        }
-        __syncthreads();
-        count = others = 0;
-        least = ~0u;
-#pragma unroll
-        for (u32 i = 0; i < WARPS; i++) {
-            count += s.counted[i];
-            others += s.counted[WARPS + i];
-            least = s.counted[2 * WARPS + i] < least ? s.counted[2 * WARPS + i] : least;
-        }
-        __syncthreads();
-    }
-};
-
 // Of positive numbers; what is not a number stays below 2^31 as well.
 DEV u32 high_bits(double v) { return (u32)(__double_as_longlong(v) >> 32) & 0x7fffffffu; }
 DEV double of_high_bits(u32 v) { return __longlong_as_double((i64)((u64)v << 32 | 0x80000000u)); }
@@ -220,63 +107,98 @@ DEV double threshold_of(double m, double z) {
     return m * root * root * root;
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches. Every block has room of its own
-// in each of the others, so that nobody waits for a counter far away.
-template <class S, class Shared> DEV void send_apart(const Quick& args, Shared& s, u32 c, u64 f, Z a) {
-    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-    const i64 low = (i64)::floor(p) - 1;
-    Find find;
-    find.a = a;
-    find.f = f;
-    u32 before = ~0u;
-#pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-        const u32 owner = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-        if (owner != before) {
-            const u32 at = atomicAdd(s.sent + owner, 1u);
-            if (at < S::EACH) {
-                *remote(s.finds + c * S::EACH + at, owner) = find;
-            } else {
-                s.full = 1;
-            }
-        }
-        before = owner;
-    }
-}
-// Tells the others how many came, the first or the second time, by the first threads.
-template <class S, class Shared> DEV void tell(Shared& s, u32 c, u32 time, u32 t) {
-    if (t < S::BLOCKS) *remote(s.came + time * S::BLOCKS + c, t) = s.sent[t] < S::EACH ? s.sent[t] : S::EACH;
-}
+// The high bits of all energies, shared out among the threads of the comb.
+template <class S> struct Sample {
+    static const u32 EACH = S::B / S::COMB, WARPS = S::WARPS;
+    u32 v[EACH];
 
-// peel: gains and tones of the coefficients that reached this block; of each sender, from `from` on, and
-// as many as `to` says. `first` tones are there.
-template <class S, class Shared>
-DEV void peel_apart(const Quick& args, Shared& s, u32 terms, u32 c, const u32* from, const u32* to, u32 first,
-                    u32 thread, u32 threads) {
-    const Ring ring = {args.n, args.mask, args.inverse};
-    for (u32 i = thread; i < 4 * S::EACH * S::BLOCKS; i += threads) {
-        const u32 k = i & 3, sender = i / 4 % S::BLOCKS, number = i / 4 / S::BLOCKS;
-        const u32 begin = from ? from[sender] : 0;
-        if (begin + number >= to[sender]) continue;
-        u32 at = first + number;
-        for (u32 b = 0; b < sender; b++) at += to[b] - (from ? from[b] : 0);
-        if (at >= S::FINDS) {
-            s.full = 1;
-            continue;
-        }
-        const Find find = s.finds[sender * S::EACH + begin + number];
-        const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
-        const double lowest = ::floor(p) - 1.0;
-        const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[at];
-        tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
-        if (b / S::OWN == c) {
-            const u32 place = atomicAdd(s.listed + b % S::OWN, 1u);
-            if (place < S::LIST) s.list[b % S::OWN][place] = 4 * at + k;
-        }
+    __device__ Sample(typename S::Shared& s, u32 t) {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) v[i] = s.levels.all.sample[i * S::COMB + t];
     }
-}
+
+    // The one of this rank, by a histogram in steps of 1/64 from 2^-28 times `size` on, and in between by
+    // its rank in its step. What lies outside counts as the nearest step.
+    __device__ double ranked(typename S::Shared& s, u32 rank, double size, u32 t) const {
+        const u32 lane = t & 31, warp = t >> 5, PART = (S::DIGITS + S::COMB - 1) / S::COMB, FINE = 14;
+        u32* digits = s.levels.all.digits;
+        const u32 top = high_bits(size) >> FINE, base = top > 28 * 64 ? top - 28 * 64 : 0;
+        for (u32 i = t; i < S::DIGITS; i += S::COMB) digits[i] = 0;
+        some_threads_sync<S::COMB>();
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            const u32 at = v[i] >> FINE, digit = at > base ? at - base : 0;
+            atomicAdd(digits + (digit < S::DIGITS ? digit : S::DIGITS - 1), 1u);
+        }
+        some_threads_sync<S::COMB>();
+        // Every thread adds up some digits, the warps what their threads have, all the warps.
+        u32 each[PART], own = 0;
+#pragma unroll
+        for (u32 i = 0; i < PART; i++) {
+            each[i] = t * PART + i < S::DIGITS ? digits[t * PART + i] : 0;
+            own += each[i];
+        }
+        u32 upto = own;
+#pragma unroll
+        for (u32 d = 1; d < 32; d <<= 1) {
+            const u32 before = __shfl_up_sync(~0u, upto, d);
+            if (lane >= d) upto += before;
+        }
+        if (lane == 31) s.counted[warp] = upto;
+        some_threads_sync<S::COMB>();
+#pragma unroll
+        for (u32 i = 0; i < WARPS; i++) upto += i < warp ? s.counted[i] : 0;
+        if (upto > rank && upto - own <= rank) {
+            u32 left = rank - (upto - own), at = 0, count = 1;
+            bool here = false;
+#pragma unroll
+            for (u32 i = 0; i < PART; i++) {
+                if (!here && left < each[i]) {
+                    here = true;
+                    at = i;
+                    count = each[i];
+                }
+                if (!here) left -= each[i];
+            }
+            const u32 digit = base + t * PART + at;
+            const double low = of_high_bits(digit << FINE), high = of_high_bits((digit + 1) << FINE);
+            s.noise = low + (high - low) * (left + 0.5) * inverse_of(count);
+        }
+        some_threads_sync<S::COMB>();
+        return s.noise;
+    }
+
+    // How many exceed a bound and another, and the least that exceeds the first.
+    __device__ void above(typename S::Shared& s, u32 bound, u32 other, u32 t, u32& count, u32& others,
+                          u32& least) const {
+        count = others = 0;
+        least = ~0u;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            count += v[i] > bound;
+            others += v[i] > other;
+            least = v[i] > bound && v[i] < least ? v[i] : least;
+        }
+        count = __reduce_add_sync(~0u, count);
+        others = __reduce_add_sync(~0u, others);
+        least = __reduce_min_sync(~0u, least);
+        if (t % 32 == 0) {
+            s.counted[t / 32] = count;
+            s.counted[WARPS + t / 32] = others;
+            s.counted[2 * WARPS + t / 32] = least;
+        }
+        some_threads_sync<S::COMB>();
+        count = others = 0;
+        least = ~0u;
+#pragma unroll
+        for (u32 i = 0; i < WARPS; i++) {
+            count += s.counted[i];
+            others += s.counted[WARPS + i];
+            least = s.counted[2 * WARPS + i] < least ? s.counted[2 * WARPS + i] : least;
+        }
+        some_threads_sync<S::COMB>();
+    }
+};
 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const Noisy& args) {
     typedef Rough<LOGB, LOGV, CLUSTER> S;
@@ -287,96 +209,51 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;
     const void* x = (const void*)(args.x + signal * args.stride);
     Header* head = (Header*)(args.out + signal * args.out_stride);
-    Entry* known = (Entry*)(head + 1);
-    const char* tables = (const char*)args.tables;
     const Ring ring = {args.n, args.mask, args.inverse};
     const u64 far = 3 * args.e;
-#ifdef PROFILE
-    u64* stamps = (u64*)((char*)head + args.out_stride - 512);
-#endif
     STAMP(0)
-    if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
-    if (t < CLUSTER) s.sent[t] = 0;
-    if (t < S::OWN) s.listed[t] = 0;
 
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB;
-    const u32 line = t / S::ONE, tau = t & 3, y = t / 4 % T, column = t % S::ONE / (4 * T);
-    const Z* roots = (const Z*)(tables + args.roots);
-    Z v[8], w[4];
+    const u32 tau = t & 3;
     if (combs) {
-        const u32 j2 = c * ROWS + column;
-        const u64 first = args.step * (R * y + j2) + tau + (line ? far : 0), step = args.step * (R * T);
+        const Point<S> at(t);
+        const u32 j2 = c * ROWS + at.column;
+        const u64 first = args.step * (R * at.y + j2) + tau + (at.line ? far : 0), step = args.step * (R * T);
+        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return (first + q * step) & args.mask; });
-        w[3] = roots[j2 * y];
-#pragma unroll
-        for (u32 b = 0; b < 3; b++) w[b] = roots[((j2 * T) << b) & (S::B - 1)];
-    }
-    for (u32 i = t; i < R; i += S::THREADS) {
-        s.roots[i] = roots[i * R];
-        s.fine[i] = roots[i];
-    }
-    // Zeros ahead make the number of terms a multiple of four.
-    const u32 terms = (args.verify_terms + 3) & ~3u, ahead = terms - args.verify_terms;
-    const double* series = (const double*)(tables + args.verify_series);
-    for (u32 i = t; i < terms; i += S::THREADS) s.series[i] = i < ahead ? 0.0 : series[i - ahead];
-    for (u32 i = t; i < 33; i += S::THREADS) s.normal[i] = ((const double*)(tables + args.normal))[i];
-    __syncthreads();
-    // Everyone is there and ready to be written to.
-    arrive();
-    STAMP(1)
-    if (!combs) {
-        fold_window<S>(args, s, x, c, t - S::COMB);
+        ask_turns<S>(args, w, j2, at.y);
+        block_sync();
+        arrive<S>();
+        STAMP(1)
+        columns<S>(s, v, w, c, t);
     } else {
-        // bucket FFT: over j1.
-        double energy = 0.0;
-        int thread = y;
-        Z* tile = s.tiles + ((line * ROWS + column) * 4 + tau) * PAD;
-#pragma unroll
-        for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
-        Steps<S::LOGR, 3, 0, WarpSync>::run(
-            v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
-        Turn<3, 1, Z>::by(v, w[3], w);
-        __syncwarp();
-#pragma unroll
-        for (u32 q = 0; q < 8; q++) tile[padded_at(q * T + y)] = v[q];
-        energy = warp_sum(energy);
-        some_threads_sync<S::COMB>();
-        await();
-        // Columns side by side: points travel in company.
-#pragma unroll
-        for (u32 m = 0; m < 8; m++) {
-            const u32 i = m * S::COMB + t, from = i % ROWS, shift = i / ROWS & 3;
-            const u32 k1 = i / ROWS / 4 % R, which = i / ROWS / 4 / R;
-            Z* to = s.rows + ((which * ROWS + k1 % ROWS) * 4 + shift) * PAD + padded_at(c * ROWS + from);
-            *remote(to, k1 / ROWS) = s.tiles[((which * ROWS + from) * 4 + shift) * PAD + padded_at(k1)];
-        }
-        if (lane < CLUSTER) *remote(s.energy + c * S::WARPS + warp, lane) = energy;
+        const u32 i = t - S::COMB;
+        if (i == 0) make_gates<S>(s, c, true);
+        double normal = 0.0;
+        if (i < 33) normal = __ldg((const double*)(args.tables + args.normal) + i);
+        Tables<S>(args, i).keep(s, i);
+        if (i < 33) s.normal[i] = normal;
+        Fold<S> fold(args, x, c, i);
+        block_sync();
+        arrive<S>();
+        fold.send(s, c, i);
     }
     STAMP(2)
-    arrive();
-    await();
+    // The other lines take the place of the points that have been sent.
+    meet<S>();
+    pass<S>(s, POINTS_GATE);
+    pass<S>(s, WINDOW_GATE);
     STAMP(3)
 
-    // Tooth q of point `point` of the other lines.
-    const auto other_line = [&](u32 number, u32 point, u32 q) {
-        const u32 j = R * (point / 4 % T) + c * ROWS + point / (4 * T) + q * (R * T);
-        const u32 offset = number < 3 ? 4 * (number + 1) : number < 5 ? (number - 2) * args.e : 32 * args.e;
-        return (args.step * j + offset + (point & 3)) & args.mask;
-    };
+    const u32 terms = (args.verify_terms + 3) & ~3u;
+    const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.125 * args.bin);
+    const double rounding = ROUNDING * ROUNDING * power;
     if (combs) {
-        // bucket FFT: over j2.
-        int thread = y;
-        Z* tile = s.rows + ((line * ROWS + column) * 4 + tau) * PAD;
-#pragma unroll
-        for (u32 q = 0; q < 8; q++) v[q] = tile[padded_at(q * T + y)];
-        __syncwarp();
-        Steps<S::LOGR, 3, 0, WarpSync>::run(
-            v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
-        // The bins take the place of the points.
-        __syncwarp();
-#pragma unroll
-        for (u32 q = 0; q < 8; q++) tile[q * T + y] = scaled(v[q], args.bin);
+        {
+            Z v[8];
+            rows<S>(args, s, v, t);
+        }
         some_threads_sync<S::COMB>();
         // Energies, in the order of the blocks: quantiles do not mind.
         const auto lanes_of = [&](u32 i) {
@@ -388,78 +265,55 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             s.levels.energies[i] = e;
             const u32 bits = high_bits(e);
 #pragma unroll
-            for (u32 b = 0; b < CLUSTER; b++) *remote(s.levels.all.sample + c * S::BINS + i, b) = bits;
+            for (u32 b = 0; b < CLUSTER; b++) put<S>(s, ENERGY_GATE, b, s.levels.all.sample + c * S::BINS + i, bits);
         }
-    } else {
-        // The other lines of open bins are asked for before it is known whether there are any.
-        if (args.format == 0) {
-            for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
-                const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
-                const Z* from = (const Z*)x + other_line(number, point, q);
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                                 (u32)__cvta_generic_to_shared(&s.lines[number][q][point])),
-                             "l"(from)
-                             : "memory");
-            }
+        STAMP(4)
+        const double wide = sum_of<CLUSTER * S::FOLDERS>(s.wide, lane) * (0.25 / args.verify_energy);
+        u32 status = first_status(power, wide);
+        part<S>();
+        pass<S>(s, ENERGY_GATE);
+        STAMP(5)
+        // The noise: the 0.3-quantile of the energies, corrected for the share that is occupied.
+        const Sample<S> sample(s, t);
+        const double share = 0.3, lowest = threshold_of(8.0, s.normal[0]);
+        const double quantile = sample.ranked(s, (u32)(S::B * share), 8.0 * args.bin * power, t);
+        double noise = quantile * inverse_of(lowest) * S::B, limit;
+        limit = (noise + rounding) * args.bin * args.two_lines[0];
+        u32 all_active, loud, weakest;
+        sample.above(s, high_bits(limit), high_bits(rounding * args.bin * args.two_lines[0]), t, all_active, loud,
+                     weakest);
+        // Without noise, others look.
+        if (status == EXPLAINED && loud <= CROWDED * S::B) status = OPEN;
+        {
+            const double occupied = (double)all_active * args.bin;
+            const double quiet = fmin(share * inverse_of(1.0 - fmin(occupied, 0.6)), 0.75);
+            const double at = (quiet - share) * (32.0 / 0.45);
+            const u32 i = at < 31.0 ? (u32)at : 31;
+            const double z = s.normal[i] + (at - i) * (s.normal[i + 1] - s.normal[i]);
+            noise = quantile * inverse_of(threshold_of(8.0, z)) * S::B;
         }
-        if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
-        wait_for_others(1);
-    }
-    STAMP(4)
-    arrive();
-    u32 status = EXPLAINED;
-    double power = 0.0;
-    for (u32 i = lane; i < CLUSTER * S::WARPS; i += 32) power += s.energy[i];
-    power = warp_sum(power) / (8.0 * S::B);
-    double wide = 0.0;
-    for (u32 i = lane; i < CLUSTER * S::FOLDERS; i += 32) wide += s.wide[i];
-    wide = warp_sum(wide) / (4.0 * args.verify_energy);
-    if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) status = STRANGE;
-    if (status == EXPLAINED && wide > 100.0 * power) status = BLIND;
-    const double rounding = ROUNDING * ROUNDING * power;
-    await();
-    STAMP(5)
+        const double floor = (noise + rounding) * args.bin;
+        limit = floor * args.two_lines[0];
+        sample.above(s, high_bits(limit), 0, t, all_active, loud, weakest);
+        if (status == EXPLAINED && all_active > CROWDED * S::B) status = TOO_CROWDED;
+        // The ladder's margin at the weakest bin, as in sparse.cuh.
+        double least = 0.0;
+        if (all_active > 0) {
+            const double gamma = fmax(of_high_bits(weakest) / (8.0 * floor) - 1.0, LEAST_GAMMA);
+            const double two_pi = 6.283185307179586476925, amplitude = sqrt(gamma);
+            const double error = 1.0 / (two_pi * 3.0 * amplitude), phase = 0.5 / (two_pi * amplitude);
+            const double margin = fmin(0.5 / (far * error + phase), 0.5 * S::B * args.inverse * far / phase);
+            if (status == EXPLAINED && margin < 6.0) status = WEAK;
+            least = gamma * floor * 25.0 / (margin * margin);
+        }
+        if (t == 0) {
+            s.noise = noise;
+            s.least = least;
+            s.status = status;
+            s.all_active = all_active;
+        }
+        STAMP(6)
 
-    // The noise: the 0.3-quantile of the energies, corrected for the share that is occupied.
-    const Sample<S> sample(s, t);
-    const double share = 0.3, lowest_normal = s.normal[0];
-    const double quantile = of_high_bits(sample.ranked(s, (u32)(S::B * share), t));
-    double noise = quantile / threshold_of(8.0, lowest_normal) * S::B, limit;
-    limit = (noise + rounding) * args.bin * args.two_lines[0];
-    u32 all_active, loud, weakest;
-    sample.above(s, high_bits(limit), high_bits(rounding * args.bin * args.two_lines[0]), t, all_active, loud,
-                 weakest);
-    // Without noise, others look.
-    if (status == EXPLAINED && loud <= CROWDED * S::B) status = OPEN;
-    {
-        const double occupied = (double)all_active / S::B;
-        const double quiet = fmin(share / (1.0 - fmin(occupied, 0.6)), 0.75);
-        const double at = (quiet - share) / 0.45 * 32.0;
-        const u32 i = at < 31.0 ? (u32)at : 31;
-        const double z = s.normal[i] + (at - i) * (s.normal[i + 1] - s.normal[i]);
-        noise *= threshold_of(8.0, lowest_normal) / threshold_of(8.0, z);
-    }
-    double floor = (noise + rounding) * args.bin;
-    limit = floor * args.two_lines[0];
-    sample.above(s, high_bits(limit), 0, t, all_active, loud, weakest);
-    if (status == EXPLAINED && all_active > CROWDED * S::B) status = TOO_CROWDED;
-    // The ladder's margin at the weakest bin, as in sparse.cuh.
-    double least = 0.0;
-    if (all_active > 0) {
-        const double gamma = fmax(of_high_bits(weakest) / (8.0 * floor) - 1.0, LEAST_GAMMA);
-        const double two_pi = 6.283185307179586476925, amplitude = sqrt(gamma);
-        const double error = 1.0 / (two_pi * 3.0 * amplitude), phase = 0.5 / (two_pi * amplitude);
-        const double margin = fmin(0.5 / (far * error + phase), 0.5 * S::B * args.inverse * far / phase);
-        if (status == EXPLAINED && margin < 6.0) status = WEAK;
-        least = gamma * floor * 25.0 / (margin * margin);
-    }
-    STAMP(6)
-
-    if (combs) {
-        const auto lanes_of = [&](u32 i) {
-            const Two<S> l = {s.rows + i / R * 4 * PAD + i % R, far};
-            return l;
-        };
         // locate: which bins hold more than noise.
         double quiet = 0.0, quiet_energy = 0.0;
         for (u32 i = t; i < S::BINS; i += S::COMB) {
@@ -478,8 +332,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         quiet = warp_sum(quiet);
         quiet_energy = warp_sum(quiet_energy);
         if (lane == 0) {
-            s.part[warp] = quiet;
-            s.part[S::WARPS + warp] = quiet_energy;
+            s.parts[warp] = quiet;
+            s.parts[S::WARPS + warp] = quiet_energy;
         }
         some_threads_sync<S::COMB>();
         const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE;
@@ -516,53 +370,73 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         some_threads_sync<S::COMB>();
         STAMP(7)
-        // Finds go into this block's list, and to the blocks whose buckets they reach.
-        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::COMB) {
-            const u32 entry = i >> 1, which = i & 1;
-            const bool there = i < 2 * active, one = there && s.levels.guess.one[entry].good;
-            const bool two = there && !one && s.levels.guess.two[entry].good;
-            if (there && !one && !two && !which) {
-                const u32 at = atomicAdd(&s.open, 1u);
-                if (at < S::MINE) s.mine[at] = s.act[entry];
-            }
-            const bool found = two || (one && !which);
-            const u32 mask = __ballot_sync(~0u, found);
-            u32 at = 0;
-            if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
-            at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
-            if (found) {
-                const Guess& g = one ? s.levels.guess.one[entry] : s.levels.guess.two[entry];
-                const u64 f = g.f[which];
-                const Z a = g.a[which];
-                if (norm(a) < least) s.weak = 1;
-                Entry e = {f, a.x, a.y};
-                s.known[at] = e;
-                send_apart<S>(args, s, c, f, a);
+        for (u32 i = t; i < active; i += S::COMB) {
+            const Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            if (one.good) {
+                if (norm(one.a[0]) < least) s.weak = 1;
+            } else if (two.good) {
+                if (norm(two.a[0]) < least || norm(two.a[1]) < least) s.weak = 1;
+            } else {
+                const u32 at = atomicAdd(&s.open, 1u), local = s.act[i];
+                if (at < S::MINE) s.opened[at] = c * ROWS + local / R + R * (local % R);
             }
         }
         some_threads_sync<S::COMB>();
-        tell<S>(s, c, 0, t);
-        if (t < CLUSTER) {
-            double sum = 0.0, sum_energy = 0.0;
-            for (u32 i = 0; i < S::WARPS; i++) {
-                sum += s.part[i];
-                sum_energy += s.part[S::WARPS + i];
+        if (t < S::HALF) {
+            // Finds go into this block's list, and to the blocks whose buckets they reach.
+            for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::HALF) {
+                const u32 entry = i >> 1, which = i & 1;
+                const bool there = i < 2 * active, one = there && s.levels.guess.one[entry].good;
+                const bool two = there && !one && s.levels.guess.two[entry].good, found = two || (one && !which);
+                const u32 mask = __ballot_sync(~0u, found);
+                u32 at = 0;
+                if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+                if (found) {
+                    const Guess& g = one ? s.levels.guess.one[entry] : s.levels.guess.two[entry];
+                    keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
+                }
             }
-            *remote(s.quiets + c, t) = sum;
-            *remote(s.quiet_energies + c, t) = sum_energy;
-            *remote(s.opens + c, t) = s.open;
-            *remote(s.flags + c, t) = (s.active > S::ACTIVE ? 1u : 0) | s.weak << 1;
-            for (u32 i = 0; i < s.open && i < S::MINE; i++) {
-                const u32 local = s.mine[i];
-                *remote(&s.opened[c][i], t) = c * ROWS + local / R + R * (local % R);
-            }
-            *remote(s.counts + c, t) = s.found;
+            senders_sync<S::HALF>();
+            tell<S, S::HALF>(s, c, 0, 0, t);
+        } else {
+            Z calm = z_of(0.0, 0.0);
+#pragma unroll
+            for (u32 i = 0; i < S::WARPS; i++) calm = plus(calm, z_of(s.parts[i], s.parts[S::WARPS + i]));
+            tell_opens<S, S::HALF>(s, c, (s.active > S::ACTIVE ? 1 : 0) | s.weak << 1, calm, t - S::HALF);
+            wait_for_others(1);
         }
     } else {
+        // Nobody waits for these warps before the finds are sent: the other lines of open bins are asked for
+        // before it is known whether there are any.
+        // Tooth q of point `point` of the other lines.
+        const auto other_line = [&](u32 number, u32 point, u32 q) {
+            const u32 j = R * (point / 4 % T) + c * ROWS + point / (4 * T) + q * (R * T);
+            const u32 offset = number < 3 ? 4 * (number + 1) : number < 5 ? (number - 2) * args.e : 32 * args.e;
+            return (args.step * j + offset + (point & 3)) & args.mask;
+        };
+        if (args.format == 0) {
+            for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
+                const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
+                const Z* from = (const Z*)x + other_line(number, point, q);
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                                 (u32)__cvta_generic_to_shared(&s.lines[number][q][point])),
+                             "l"(from)
+                             : "memory");
+            }
+        }
+        if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
+        wait_for_others(1);
+        part<S>();
         asm volatile("cp.async.wait_all;" ::: "memory");
-        asm volatile("bar.sync 2, %0;" ::"n"(32 * S::FOLDERS) : "memory");
+#ifdef RACECHECK
+        wait_for_others(1);
+#else
+        asm volatile("bar.sync 5, %0;" ::"n"(32 * S::FOLDERS) : "memory");
+#endif
         for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
             const u32 number = i / S::ONE, point = i % S::ONE;
+            Z v[8];
             if (args.format == 0) {
 #pragma unroll
                 for (u32 q = 0; q < 8; q++) v[q] = s.lines[number][q][point];
@@ -574,93 +448,124 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
 #pragma unroll
             for (u32 k = 0; k < 8; k++) s.lines[number][k][point] = v[k];
         }
-        wait_for_others(4);
+        wait_for_others(11);
     }
     STAMP(8)
-    arrive();
-    await();
+    part<S>();
+    pass<S>(s, OPEN_GATE);
     STAMP(9)
 
-    u32 before = 0, all = 0, open = 0, flags = 0, most = 0, lines = 2 * S::B + args.verify_reads;
-    double quiet = 0.0, quiet_energy = 0.0;
+    u32 status = s.status, open = 0, flags = 0, most = 0, lines = 2 * S::B + args.verify_reads;
+    double noise = s.noise, quiet = 0.0, quiet_energy = 0.0;
+    const double least = s.least;
 #pragma unroll
     for (u32 b = 0; b < CLUSTER; b++) {
-        open += s.opens[b];
-        most = s.opens[b] > most ? s.opens[b] : most;
-        flags |= s.flags[b];
-        quiet += s.quiets[b];
-        quiet_energy += s.quiet_energies[b];
+        const Opens& its = s.opens[b];
+        open += its.open;
+        most = its.open > most ? its.open : most;
+        flags |= its.crowded;
+        quiet += its.quiet;
+        quiet_energy += its.quiet_energy;
     }
     if (status == EXPLAINED && flags & 1) status = TOO_CROWDED;
     if (status == EXPLAINED && flags & 2) status = WEAK;
     if (status == EXPLAINED && (most > S::MINE || open > S::OPENS)) status = OPEN;
     if (quiet > 16.0) noise = quiet_energy / (quiet * 8.0) * S::B;
-    floor = (noise + rounding) * args.bin;
-    bool again = false, peeled = false;
+    const double floor = (noise + rounding) * args.bin;
+    bool peeled = false, second = false;
+    // The six lines were asked for in any case.
+    if (args.format == 0 || open) lines += MORE_LINES * S::B;
+    Header h = {};
+    h.steps = 5;
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
-        for (u32 k = t; k < CLUSTER * S::MINE; k += S::THREADS) {
-            const u32 b = k / S::MINE, i = k % S::MINE;
-            u32 at = i;
-            for (u32 k = 0; k < b; k++) at += s.opens[k];
-            if (i < s.opens[b]) s.bins[at] = s.opened[b][i];
-        }
-        __syncthreads();
-        for (u32 i = t; i < open * S::POINTS; i += S::THREADS) {
-            const u32 o = i / S::POINTS, p = i % S::POINTS;
-            const u32 turn = (R * (p % T) + c * ROWS + p / T) * s.bins[o] & (S::B - 1);
-            s.turns[o][p] = times(s.roots[turn / R], s.fine[turn % R]);
-        }
-        __syncthreads();
-        STAMP(10)
-        // One shift of all six lines by four threads.
-        for (u32 i = t; i < (16 * open + 31) / 32 * 32; i += S::THREADS) {
-            const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4;
-            const Z* from = s.lines[0][s.bins[o] & 7] + tau;
-            Z sum[MORE_LINES];
+        const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
+        if (t < S::HALF) {
+            wait_for_others(2);
+        } else {
+            // The others send meanwhile.
+            const u32 u = t - S::HALF;
+            const auto others_sync = [] {
+#ifdef RACECHECK
+                __syncthreads();
+#else
+                asm volatile("bar.sync 4, %0;" ::"n"(S::OTHERS) : "memory");
+#endif
+            };
+            others_sync();
+            for (u32 k = u; k < CLUSTER * S::MINE; k += S::OTHERS) {
+                const u32 b = k / S::MINE, i = k % S::MINE;
+                u32 at = i;
+                for (u32 k = 0; k < b; k++) at += s.opens[k].open;
+                if (i < s.opens[b].open) s.bins[at] = s.opens[b].bins[i];
+            }
+            if (slots && u == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
+            others_sync();
+            // The two lines that were transformed.
+            for (u32 i = u; i < 8 * open; i += S::OTHERS) {
+                const u32 o = i / 8, k1 = s.bins[o] % R, row = (i & 4 ? ROWS : 0) + k1 % ROWS;
+                if (k1 / ROWS == c)
+                    put<S>(s, SUM_GATE, o % CLUSTER, &s.lanes[o / CLUSTER][i & 7],
+                           s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
+            }
+            // One shift of all six lines by four threads.
+            for (u32 i = u; i < (16 * open + 31) / 32 * 32; i += S::OTHERS) {
+                const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4, bin = s.bins[o];
+                const Z* from = s.lines[0][bin & 7] + tau;
+                Z sum[MORE_LINES];
 #pragma unroll
-            for (u32 e = 0; e < MORE_LINES; e++) sum[e] = z_of(0.0, 0.0);
+                for (u32 e = 0; e < MORE_LINES; e++) sum[e] = z_of(0.0, 0.0);
 #pragma unroll 2
-            for (u32 p = quarter; p < S::POINTS; p += 4) {
-                const Z turn = s.turns[o][p];
+                for (u32 p = quarter; p < S::POINTS; p += 4) {
+                    const u32 at = (R * (p % T) + c * ROWS + p / T) * bin & (S::B - 1);
+                    const Z turn = times(s.roots[at / R], s.fine[at % R]);
+#pragma unroll
+                    for (u32 e = 0; e < MORE_LINES; e++) {
+                        const Z value = from[e * 8 * S::ONE + 4 * p];
+                        sum[e].x = fma(value.x, turn.x, fma(-value.y, turn.y, sum[e].x));
+                        sum[e].y = fma(value.x, turn.y, fma(value.y, turn.x, sum[e].y));
+                    }
+                }
 #pragma unroll
                 for (u32 e = 0; e < MORE_LINES; e++) {
-                    const Z value = from[e * 8 * S::ONE + 4 * p];
-                    sum[e].x = fma(value.x, turn.x, fma(-value.y, turn.y, sum[e].x));
-                    sum[e].y = fma(value.x, turn.y, fma(value.y, turn.x, sum[e].y));
+                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
+                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
+                    if (quarter == e % 4 && i < 16 * open)
+                        put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][4 * e + tau], sum[e]);
                 }
             }
-#pragma unroll
-            for (u32 e = 0; e < MORE_LINES; e++) {
-                sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
-                sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
-                if (quarter == e % 4 && i < 16 * open)
-                    *remote(&s.sums[o / CLUSTER][c][4 * e + tau], o % CLUSTER) = sum[e];
-            }
         }
-        arrive();
-        await();
+        part<S>();
+        if (slots) pass<S>(s, SUM_GATE);
+        // What was decoded has been sent.
+        __syncthreads();
         STAMP(11)
-        const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
         const u32 busy = 32 * S::ROLES * (slots < S::GROUPS ? slots : S::GROUPS);
         if (t < ALL_LANES) s.solver.places[t] = place_of(t, args.e);
         __syncthreads();
         peeled = busy < S::THREADS;
+        const u32 rounds = (slots + S::GROUPS - 1) / S::GROUPS;
         if (t >= busy) {
             // The others peel what is known already.
-            peel_apart<S>(args, s, terms, c, nullptr, s.came, 0, t - busy, S::THREADS - busy);
+            pass<S>(s, FIND_GATE);
+            peel<S>(args, s, terms, c, false, false, t - busy, S::THREADS - busy);
+            wait_for_others(3 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
             const auto group_sync = [&] {
+#ifdef RACECHECK
+                __syncthreads();
+#else
                 asm volatile("bar.sync %0, %1;" ::"r"(2 + group), "n"(32 * S::ROLES) : "memory");
+#endif
             };
-            // Numbers of frequencies and scales that find the most together, one after the other.
-            const u32 tries = role == 0   ? 2 << 8 | FAR | 3 << 24 | FAR << 16
-                              : role == 1 ? 2 << 8 | 2 | 4 << 24 | 2 << 16
-                              : role == 2 ? 3 << 8 | 2
-                              : role == 3 ? 3 << 8 | (SPLIT + LINE)
-                              : role == 4 ? 4 << 8 | 1
-                                          : 4 << 8 | (SPLIT + 1);
+            // Numbers of frequencies, ranks and scales that find the most together, one after the other.
+            const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | 1 << 24 | FAR << 16
+                              : role == 1 ? 2 << 11 | 1 << 8 | 2 | 4 << 27 | 2 << 24 | 2 << 16
+                              : role == 2 ? 3 << 11 | 2
+                              : role == 3 ? 3 << 11 | 2 << 8 | (SPLIT + LINE)
+                              : role == 4 ? 4 << 11 | 1
+                                          : 4 << 11 | 1 << 8 | (SPLIT + 1);
 #pragma unroll 1
             for (u32 slot = group; slot < slots; slot += S::GROUPS) {
                 const u32 b = s.bins[slot * CLUSTER + c];
@@ -669,8 +574,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     const u32 line = lane >> 2;
                     Z sum = z_of(0.0, 0.0);
                     if (line == 0 || line == 6) {
-                        const u32 k1 = b % R, row = (line ? ROWS : 0) + k1 % ROWS;
-                        sum = *remote(s.rows + (row * 4 + tau) * PAD + b / R, k1 / ROWS);
+                        sum = s.lanes[slot][(line ? 4 : 0) + tau];
                     } else {
                         const u32 r = 4 * (line - 1 - (line == 7)) + tau;
                         for (u32 k = 0; k < CLUSTER; k++) sum = plus(sum, s.sums[slot][k][r]);
@@ -688,15 +592,17 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 u32 m = 0;
 #pragma unroll 1
                 for (u32 rest = tries; rest && m == 0; rest >>= 16) {
-                    const u32 many = rest >> 8 & 255;
-                    if (several.stopped(many)) break;
-                    if (several.solve(rest & 255, many, floor, floor * args.eight_lines[many - 2] + own, least, f, a))
+                    const u32 order = rest >> 8 & 255, many = order >> 3;
+                    if (several.stopped(order)) break;
+                    if (several.solve(rest & 255, many, order, floor, floor * args.eight_lines[many - 2] + own, least,
+                                      f, a)) {
                         m = many;
+                        if (lane == 0) s.solved[group][role] = order;
+                    }
                 }
-                if (lane == 0) s.solved[group][role] = m;
                 group_sync();
-                // The fewest frequencies, then the first role.
-                u32 best = 8, winner = S::ROLES;
+                // The fewest frequencies, then the first rank.
+                u32 best = ~0u, winner = S::ROLES;
 #pragma unroll
                 for (u32 k = 0; k < S::ROLES; k++) {
                     const u32 its = s.solved[group][k];
@@ -705,79 +611,41 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                         winner = k;
                     }
                 }
-                if (role == winner && (lane & 7) == 0 && lane / 8 < m) {
-                    Entry e = {f, a.x, a.y};
-                    s.known[atomicAdd(&s.found, 1u)] = e;
-                    send_apart<S>(args, s, c, f, a);
-                }
+                if (role == winner && (lane & 7) == 0 && lane / 8 < m)
+                    keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
                 if (winner == S::ROLES && role == 0 && lane == 0) atomicAdd(&s.still, 1u);
                 group_sync();
             }
+            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(3);
         }
         STAMP(12)
         __syncthreads();
-        again = true;
-        tell<S>(s, c, 1, t);
-        if (t < CLUSTER) {
-            *remote(s.counts + c, t) = s.found;
-            *remote(s.stills + c, t) = s.still;
-        }
-        arrive();
-        await();
+        second = true;
+        tell<S, S::THREADS>(s, c, 1, 0, t);
+        part<S>();
+        pass<S>(s, MORE_GATE);
         open = 0;
-        lines += MORE_LINES * S::B;
-        for (u32 b = 0; b < CLUSTER; b++) open += s.stills[b];
+        for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].still;
+        h.steps = 7;
     }
-    for (u32 b = 0; b < CLUSTER; b++) {
-        before += b < c ? s.counts[b] : 0;
-        all += s.counts[b];
-    }
+    meet<S>();
+    pass<S>(s, FIND_GATE);
+    STAMP(15)
     if (status == EXPLAINED && open) status = OPEN;
-    STAMP(13)
-    if (status == EXPLAINED && all > args.capacity) status = FULL;
-    for (u32 i = t; i < s.found && before + i < args.capacity; i += S::THREADS)
-        known[before + i] = s.known[i];
-    // peel: the rest of what reached this block.
-    u32 first = 0;
-    for (u32 b = 0; peeled && b < CLUSTER; b++) first += s.came[b];
-    peel_apart<S>(args, s, terms, c, peeled ? s.came : nullptr, again ? s.came + CLUSTER : s.came, first, t,
-                  S::THREADS);
-    __syncthreads();
+    h.open = open;
+    h.active = s.all_active;
+    h.lines = 2;
+    h.noisy = 1;
+    h.lines_read = lines;
+    h.power = power;
+    h.noise = noise;
+    h.least = least;
     const double tones = args.verify_leak * args.verify_leak * fmax(power - noise, 0.0);
     const double floor_v = fma(noise + rounding, args.verify_energy, tones);
     // The values carry errors of their own into the buckets, as in sparse.cuh.
-    const double shared = 1.0 + (double)all / S::V;
+    const double shared = 1.0 + (double)Shares<S>(s, second, c, lane).all / S::V;
     const double limit_v = floor_v * args.threshold[4] + 80.0 * shared * noise / (8.0 * S::B);
-    judge<S>(s, limit_v, t);
-    __syncthreads();
-    if (t == 0) *remote(s.lefts + c, 0) = s.left | (s.full ? 1u << 31 : 0);
-    arrive();
-    if (c > 0 || warp > 0) return;
-    const double verified = (sqrt(limit_v) + args.sigmas * sqrt(floor_v)) / (2.0 * 0.4);
-    await();
-    u32 left = lane < CLUSTER ? s.lefts[lane] : 0;
-    const bool full = __any_sync(~0u, left >> 31);
-    left = __reduce_add_sync(~0u, left & ~(1u << 31));
-    if (status == EXPLAINED && full) status = FULL;
-    if (status == EXPLAINED && left) status = BLIND;
-    if (t == 0) {
-        Header h = {};
-        h.status = status;
-        h.known = all < args.capacity ? all : args.capacity;
-        h.open = open;
-        h.active = all_active;
-        h.lines = 2;
-        h.left = left;
-        h.noisy = 1;
-        h.steps = lines > 3 * S::B + args.verify_reads ? 7 : 5;
-        h.lines_read = lines;
-        h.power = power;
-        h.noise = noise;
-        h.least = least;
-        h.verified = verified;
-        *head = h;
-    }
-    STAMP(14)
+    conclude<S>(args, s, head, h, status, floor_v, limit_v, terms, c, peeled, second, t);
 }
 
 #define NOISY(LOGB, LOGV, CLUSTER)                                                              \

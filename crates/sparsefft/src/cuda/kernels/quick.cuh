@@ -18,6 +18,18 @@ struct Quick {
     double verify_energy, verify_leak, verify_beta2, verify_slope;
 };
 
+// Clock readings, behind the entries.
+#ifdef PROFILE
+#define STAMP(i) \
+    if (c == 0 && t == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
+// By the last warp, in any block, that comes here.
+#define WORK_STAMP(i) \
+    if (lane == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
+#else
+#define STAMP(i)
+#define WORK_STAMP(i)
+#endif
+
 struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
@@ -28,22 +40,113 @@ struct Guess {
     Z a[2];
     u32 good, pad[3];
 };
-// A coefficient that reaches a block's verifying buckets.
-struct Find {
-    Z a;
-    u64 f;
-};
 
 DEV u32 padded_at(u32 e) { return e + (e >> 3); }
 
-// The same place in the shared memory of another block of the cluster.
+// Blocks of a cluster write into each other's shared memory. A gate of the receiver counts the bytes that
+// come, so that nobody waits for anything else: barriers of the cluster would wait for all of memory. Race
+// checkers do not know gates: with RACECHECK there are plain stores, and barriers.
+enum Gates {
+    POINTS_GATE,
+    WINDOW_GATE,
+    VERIFY_GATE,
+    ENERGY_GATE,
+    OPEN_GATE,
+    FIND_GATE,
+    SUM_GATE,
+    MORE_GATE,
+    LEFT_GATE,
+    GATES
+};
+
+DEV u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+DEV u32 remote_at(u32 at, u32 block) {
+    u32 r;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at), "r"(block));
+    return r;
+}
 template <class T> DEV T* remote(T* p, u32 block) {
     u64 at;
     asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
     return (T*)at;
 }
-DEV void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEV void await() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+#define ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
+DEV void store(u32 at, u32 gate, Z v) {
+    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(at), "d"(v.x), "d"(v.y), "r"(gate) : "memory");
+}
+DEV void store(u32 at, u32 gate, u64 v) {
+    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(at), "l"(v), "r"(gate) : "memory");
+}
+DEV void store(u32 at, u32 gate, double v) { store(at, gate, (u64)__double_as_longlong(v)); }
+DEV void store(u32 at, u32 gate, u32 v) {
+    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(at), "r"(v), "r"(gate) : "memory");
+}
+// *p = v in that block.
+template <class S, class Shared, class T> DEV void put(Shared& s, Gates gate, u32 block, T* p, T v) {
+    if (S::BLOCKS == 1) {
+        *p = v;
+        return;
+    }
+#ifdef RACECHECK
+    *remote(p, block) = v;
+#else
+    store(remote_at(shared_at(p), block), remote_at(shared_at(s.gates + gate), block), v);
+#endif
+}
+template <class Shared> DEV void make_gate(Shared& s, Gates gate, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(count) : "memory");
+}
+// So many bytes will come, to a gate of this block or of another.
+template <class Shared> DEV void expect(Shared& s, Gates gate, u32 bytes) {
+#ifndef RACECHECK
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(bytes)
+                 : "memory");
+#endif
+}
+template <class S, class Shared> DEV void announce(Shared& s, Gates gate, u32 block, u32 bytes) {
+#ifndef RACECHECK
+    asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;" ::"r"(
+                     remote_at(shared_at(s.gates + gate), block)),
+                 "r"(bytes)
+                 : "memory");
+#endif
+}
+// Waits until everything has come.
+template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
+#ifndef RACECHECK
+    if (S::BLOCKS == 1) return;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
+                 "@!p bra again;\n"
+                 "}" ::"r"(shared_at(s.gates + gate))
+                 : "memory");
+#endif
+}
+// A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
+DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
+// Everyone is there, and can be written to.
+template <class S> DEV void arrive() {
+    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+template <class S> DEV void await() {
+    if (S::BLOCKS > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// A barrier where gates are none: one block, or for race checkers.
+template <class S> DEV void part() {
+    if (S::BLOCKS == 1) block_sync();
+#ifdef RACECHECK
+    if (S::BLOCKS > 1) {
+        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    }
+#endif
+}
+// A barrier of the block, likewise.
+template <class S> DEV void meet() {
+    if (S::BLOCKS > 1) __syncthreads();
+    part<S>();
+}
 
 // A barrier of the first COUNT threads. Tools that look for races know barriers of whole blocks only:
 // with RACECHECK the others wait as well.
@@ -54,11 +157,82 @@ template <u32 COUNT> DEV void some_threads_sync() {
     asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory");
 #endif
 }
+// Likewise, beside the other.
+template <u32 COUNT> DEV void senders_sync() {
+#ifdef RACECHECK
+    __syncthreads();
+#else
+    asm volatile("bar.sync 3, %0;" ::"n"(COUNT) : "memory");
+#endif
+}
 DEV void wait_for_others(u32 times) {
 #ifdef RACECHECK
     for (u32 i = 0; i < times; i++) __syncthreads();
 #endif
 }
+
+// What both kernels have: B = R² bins, LINES_ lines of four shifts, V verifying buckets.
+template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
+    static const u32 BLOCKS = CLUSTER, LINES = LINES_, B = 1u << LOGB, LOGR = LOGB / 2, R = 1u << LOGR;
+    // Threads of one transform, columns (then rows) of a block, threads with points of a line, of all.
+    static const u32 T = R / 8, ROWS = R / CLUSTER, ONE = ROWS * 4 * T, COMB = LINES_ * ONE;
+    static const u32 WARPS = COMB / 32, BINS = B / CLUSTER, POINTS = ONE / 4;
+    // Distance of the points of one shift: neighbouring shifts lie in other banks.
+    static const u32 PAD = R + R / 8 + (10 - R / 8 % 8) % 8, TILES = 4 * LINES_ * ROWS * PAD;
+    // Verifying buckets, those of a block, points of a thread, threads of a transform; shifts that a
+    // block transforms, a warp each.
+    static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
+    static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP, HELPERS = CLUSTER < 4 ? 4 / CLUSTER : 1;
+    static const u32 FOLDED = V + V / 8;
+    // Coefficients that one block sends another: to its buckets, and to be put in order.
+    static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
+    static const u32 SHARE = CLUSTER == 1 ? EACH : CLUSTER == 4 ? 40 : 16;
+    static const u32 SLOTS = CLUSTER * SHARE, LIST = 48;
+    // Threads that judge the buckets of a block.
+    static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
+};
+
+// What one block tells another when it has sent what it found: how many for every part of the frequencies, how
+// many to this block's buckets; bins that it could not solve, and something wrong.
+template <u32 CLUSTER> struct __align__(16) Note {
+    unsigned short shares[CLUSTER < 8 ? 8 : CLUSTER];
+    u32 came, still, wrong, pad;
+    static const u32 PIECES = (CLUSTER < 8 ? 1 : CLUSTER / 8) + 1, CAME = PIECES - 1;
+};
+// And before: how many bins it left open, which, and whether it has too many; its quiet bins and their energy.
+struct __align__(16) Opens {
+    u32 open, crowded, pad[2];
+    unsigned short bins[16];
+    double quiet, quiet_energy;
+    static const u32 PIECES = 4;
+};
+
+// What both kernels keep in shared memory. FOLDERS are the warps that fold the window, FOUND the most
+// coefficients that a block finds.
+template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
+    static const u32 CLUSTER = F::BLOCKS;
+    Z rows[F::TILES];
+    Z roots[F::R], fine[F::R];
+    Z verify[4 * F::OWN];
+    // What came from each block: [number][sender].
+    Z find_values[F::EACH * CLUSTER], values[F::SLOTS];
+    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS], close[F::SLOTS + 32];
+    unsigned short close_at[F::SLOTS];
+    u64 gates[GATES];
+    // What the blocks tell each other, the first and the second time; open bins of this one.
+    Note<CLUSTER> notes[2][CLUSTER];
+    Opens opens[CLUSTER];
+    __align__(16) unsigned short opened[16];
+    Entry known[FOUND];
+    double series[100];
+    double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
+    u32 active, found, open, full, left, still, weak, pad;
+    // How many were sent to every block, and how many to be ordered; how many of them it knows of.
+    u32 sent[CLUSTER], given[CLUSTER], told[CLUSTER];
+    u32 lefts[CLUSTER];
+    u32 listed[F::OWN];
+    unsigned short list[F::OWN][F::LIST], list_pad[4];
+};
 
 // COUNT samples, at(i) apart.
 template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
@@ -103,36 +277,157 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
     return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, u64 f, Z a) {
-    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-    const i64 low = (i64)::floor(p) - 1;
-    // Places first, all at once; then what goes there.
-    u32 owner[4], at[4];
+// Makes the gates; by one thread. What comes is known but for finds and sums.
+template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
+    if (S::BLOCKS == 1) return;
 #pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-        owner[j] = ((u32)(low + j) & (S::V - 1)) / S::OWN;
-        const bool again = j > 0 && owner[j] == owner[j > 0 ? j - 1 : 0];
-        at[j] = again ? S::FINDS : atomicAdd(remote(&s.count, owner[j]), 1u);
+    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE ? S::BLOCKS : 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
+    expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
+    expect(s, VERIFY_GATE, 64 * S::OWN);
+    expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
+    if (energies) expect(s, ENERGY_GATE, 4 * S::B);
+    if (c == 0) expect(s, LEFT_GATE, 4 * S::BLOCKS);
+}
+
+// Tables for shared memory, asked for together before anything waits; by the threads without points.
+template <class S> struct Tables {
+    Z root, fine;
+    double term;
+    // Zeros ahead make the number of terms a multiple of four.
+    u32 terms;
+
+    __device__ Tables(const Quick& args, u32 t) {
+        const char* tables = (const char*)args.tables;
+        const Z* roots = (const Z*)(tables + args.roots);
+        terms = (args.verify_terms + 3) & ~3u;
+        const u32 ahead = terms - args.verify_terms;
+        term = 0.0;
+        if (t < S::R) {
+            root = load_one<0>(roots, t * S::R);
+            fine = load_one<0>(roots, t);
+        }
+        if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
-    Find find;
-    find.a = a;
-    find.f = f;
+    template <class Shared> __device__ void keep(Shared& s, u32 t) const {
+        if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
+        if (t < S::BLOCKS) s.sent[t] = s.given[t] = s.told[t] = 0;
+        if (t < S::OWN) s.listed[t] = 0;
+        if (t < S::R) {
+            s.roots[t] = root;
+            s.fine[t] = fine;
+        }
+        if (t < terms) s.series[t] = term;
+    }
+};
+
+// Where a thread's points of the comb lie.
+template <class S> struct Point {
+    // Shifts lie side by side in memory.
+    u32 line, tau, y, column;
+    __device__ explicit Point(u32 t)
+        : line(t / S::ONE), tau(t & 3), y(t / 4 % S::T), column(t % S::ONE / (4 * S::T)) {}
+    __device__ u32 tile() const { return ((line * S::ROWS + column) * 4 + tau) * S::PAD; }
+};
+
+// Turns of a column's points after its transform.
+template <class S> DEV void ask_turns(const Quick& args, Z* w, u32 j2, u32 y) {
+    const Z* roots = (const Z*)(args.tables + args.roots);
+    w[3] = load_one<0>(roots, j2 * y);
 #pragma unroll
-    for (u32 j = 0; j < 4; j++)
-        if (at[j] < S::FINDS) *remote(s.finds + at[j], owner[j]) = find;
+    for (u32 b = 0; b < 3; b++) w[b] = load_one<0>(roots, ((j2 * S::T) << b) & (S::B - 1));
+}
+
+// bucket FFT: over j1; the points go to the blocks of their rows, once everyone is there.
+template <class S, class Shared> DEV void columns(Shared& s, Z* v, const Z* w, u32 c, u32 t) {
+    const Point<S> at(t);
+    const u32 lane = t & 31;
+    double energy = 0.0;
+    int thread = at.y;
+    Z* tile = s.tiles + at.tile();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) energy += norm(v[q]);
+    Steps<S::LOGR, 3, 0, WarpSync>::run(
+        v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+    Turn<3, 1, Z>::by(v, w[3], w);
+    if (S::BLOCKS == 1) {
+        Z* to = s.rows + (at.line * S::ROWS * 4 + at.tau) * S::PAD + padded_at(at.column);
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) to[(q * S::T + at.y) * 4 * S::PAD] = v[q];
+    } else {
+        __syncwarp();
+#pragma unroll
+        for (u32 q = 0; q < 8; q++) tile[padded_at(q * S::T + at.y)] = v[q];
+        some_threads_sync<S::COMB>();
+        await<S>();
+        // Columns side by side: points travel in company.
+#pragma unroll
+        for (u32 m = 0; m < 8; m++) {
+            const u32 i = m * S::COMB + t, from = i % S::ROWS, shift = i / S::ROWS & 3;
+            const u32 k1 = i / S::ROWS / 4 % S::R, which = i / S::ROWS / 4 / S::R;
+            Z* to = s.rows + ((which * S::ROWS + k1 % S::ROWS) * 4 + shift) * S::PAD + padded_at(c * S::ROWS + from);
+            const Z point = s.tiles[((which * S::ROWS + from) * 4 + shift) * S::PAD + padded_at(k1)];
+            put<S>(s, POINTS_GATE, k1 / S::ROWS, to, point);
+        }
+    }
+    // While the points travel.
+    energy = warp_sum(energy);
+    if (lane < S::BLOCKS) put<S>(s, POINTS_GATE, lane, s.energy + c * S::WARPS + t / 32, energy);
+}
+
+// bucket FFT: over j2. The bins take the place of the points.
+template <class S, class Shared> DEV void rows(const Quick& args, Shared& s, Z* v, u32 t) {
+    const Point<S> at(t);
+    int thread = at.y;
+    Z* tile = s.rows + at.tile();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) v[q] = tile[padded_at(q * S::T + at.y)];
+    __syncwarp();
+    Steps<S::LOGR, 3, 0, WarpSync>::run(
+        v, tile, s.roots, thread, [](u32 e) { return padded_at(e); }, [] {});
+    __syncwarp();
+#pragma unroll
+    for (u32 q = 0; q < 8; q++) tile[q * S::T + at.y] = scaled(v[q], args.bin);
+}
+
+// Σ over what the warps of all blocks have, the same for everyone.
+template <u32 COUNT> DEV double sum_of(const double* parts, u32 lane) {
+    double sum = 0.0;
+    if (COUNT <= 8) {
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) sum += parts[i];
+        return sum;
+    }
+#pragma unroll
+    for (u32 i = 0; i < COUNT; i += 32)
+        if (i + lane < COUNT) sum += parts[i + lane];
+    return warp_sum(sum);
+}
+
+// What the energies say before anything is decoded.
+DEV u32 first_status(double power, double wide) {
+    if (!(power < 1e300) || !(wide < 1e300) || (power > 0.0 && power < TINY_POWER)) return STRANGE;
+    return wide > 100.0 * power ? BLIND : EXPLAINED;
 }
 
 // fold: thread i of the folders makes one bucket and shift of the verifying window, and its energy.
-// They go to the blocks that ask for them once everyone is there.
-template <class S, class Shared> DEV void fold_window(const Quick& args, Shared& s, const void* x, u32 c, u32 i) {
-    const double* taps = (const double*)(args.tables + args.verify_taps);
-    const u32 items = 4 * S::V / S::BLOCKS, reads = args.verify_reads, reach = reads / 2;
-    const u32 item = c * items + i, shift = item & 3, bucket = item >> 2;
-    const u32 begin = (bucket + reach) & (S::V - 1);
-    Z u[5], sum = z_of(0.0, 0.0);
+template <class S> struct Fold {
+    Z u[5];
     double g[5];
-    if (i < items) {
+    u32 shift, bucket;
+    bool there;
+
+    // The samples are asked for.
+    __device__ Fold(const Quick& args, const void* x, u32 c, u32 i) {
+        const double* taps = (const double*)(args.tables + args.verify_taps);
+        const u32 items = 4 * S::V / S::BLOCKS, reads = args.verify_reads, reach = reads / 2;
+        const u32 item = c * items + i;
+        shift = item & 3;
+        bucket = item >> 2;
+        there = i < items;
+        if (!there) return;
+        const u32 begin = (bucket + reach) & (S::V - 1);
         load<5>(x, args.format, u, [&](u32 k) {
             u32 tap = begin + k * S::V;
             tap = tap < reads ? tap : begin;
@@ -140,55 +435,168 @@ template <class S, class Shared> DEV void fold_window(const Quick& args, Shared&
         });
 #pragma unroll
         for (u32 k = 0; k < 5; k++) {
-            u32 tap = begin + k * S::V;
-            g[k] = tap < reads ? taps[tap > reach ? tap - reach : reach - tap] : 0.0;
-        }
-#pragma unroll
-        for (u32 k = 0; k < 5; k++) {
-            sum.x = fma(g[k], u[k].x, sum.x);
-            sum.y = fma(g[k], u[k].y, sum.y);
+            const u32 tap = begin + k * S::V;
+            g[k] = tap < reads ? __ldg(taps + (tap > reach ? tap - reach : reach - tap)) : 0.0;
         }
     }
-    const double wide = warp_sum(norm(sum));
-    wait_for_others(1);
-    await();
-    if (i < items) *remote(s.folded + padded_at(bucket), shift) = sum;
-    if (i % 32 < S::BLOCKS) *remote(s.wide + c * S::FOLDERS + i / 32, i % 32) = wide;
-}
+
+    // They go to the blocks that transform them once everyone is there.
+    template <class Shared> __device__ void send(Shared& s, u32 c, u32 i) {
+        Z sum = z_of(0.0, 0.0);
+        if (there) {
+#pragma unroll
+            for (u32 k = 0; k < 5; k++) {
+                sum.x = fma(g[k], u[k].x, sum.x);
+                sum.y = fma(g[k], u[k].y, sum.y);
+            }
+        }
+        const double wide = warp_sum(norm(sum));
+        if (S::BLOCKS > 1) {
+            wait_for_others(1);
+            await<S>();
+        }
+        const u32 own = S::BLOCKS == 1 ? shift * S::FOLDED : 0;
+        if (there) put<S>(s, WINDOW_GATE, shift, s.folded + own + padded_at(bucket), sum);
+        if (i % 32 < S::BLOCKS) put<S>(s, WINDOW_GATE, i % 32, s.wide + c * S::FOLDERS + i / 32, wide);
+    }
+};
 
 // bucket FFT: one shift of the verifying window, by one warp; spare lanes do the same again.
-template <class S, class Shared> DEV void transform_window(const Quick& args, Shared& s, u32 c, u32 lane) {
+template <class S, class Shared> DEV void transform_window(const Quick& args, Shared& s, u32 shift, u32 lane) {
     const u32 P = 1u << S::LOGP;
     int thread = lane & (S::TV - 1);
-    Z p[P];
+    Z p[P], *folded = s.folded + (S::BLOCKS == 1 ? shift * S::FOLDED : 0);
 #pragma unroll
-    for (u32 q = 0; q < P; q++) p[q] = s.folded[padded_at(q * S::TV + thread)];
+    for (u32 q = 0; q < P; q++) p[q] = folded[padded_at(q * S::TV + thread)];
     __syncwarp();
     Steps<S::LOGV, S::LOGP, 0, WarpSync>::run(
-        p, s.folded, (const Z*)(args.tables + args.verify_roots), thread,
-        [](u32 e) { return padded_at(e); }, [] {});
+        p, folded, (const Z*)(args.tables + args.verify_roots), thread, [](u32 e) { return padded_at(e); }, [] {});
     if (lane < S::TV) {
 #pragma unroll
         for (u32 q = 0; q < P; q++) {
             const u32 b = q * S::TV + thread;
-            *remote(s.verify + (b % S::OWN) * 4 + c, b / S::OWN) = p[q];
+            put<S>(s, VERIFY_GATE, b / S::OWN, s.verify + (b % S::OWN) * 4 + shift, p[q]);
         }
     }
 }
 
-// peel: gains and tones of the coefficients from..to that reached this block.
+// Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
+// frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
+// counter far away.
+// One block has one numbering for all.
+template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
+    if (S::BLOCKS == 1) {
+        if (found < S::EACH) {
+            s.find_values[found] = a;
+            s.find_keys[found] = f;
+        } else {
+            s.full = 1;
+        }
+        return;
+    }
+    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+    const u32 place = atomicAdd(s.given + orderer, 1u);
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const u32 low = (u32)(i64)p - 1;
+    const u32 owner = (low & (S::V - 1)) / S::OWN, other = (low + 3 & (S::V - 1)) / S::OWN;
+#pragma unroll 1
+    for (u32 to = owner;; to = (to + 1) % S::BLOCKS) {
+        const u32 at = atomicAdd(s.sent + to, 1u), slot = at * S::BLOCKS + c;
+        if (at < S::EACH) {
+            put<S>(s, gate, to, s.find_values + slot, a);
+            put<S>(s, gate, to, s.find_keys + slot, f);
+        } else {
+            s.full = 1;
+        }
+        if (to == other) break;
+    }
+    if (place < S::SHARE) {
+        const u32 slot = place * S::BLOCKS + c;
+        put<S>(s, gate, orderer, s.values + slot, a);
+        put<S>(s, gate, orderer, s.keys + slot, f);
+    }
+}
+// Notes what was found, and sends it.
+template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gates gate, u32 c, u32 at, u64 f, Z a) {
+    Entry e = {f, a.x, a.y};
+    s.known[at] = e;
+    send<S>(args, s, gate, c, at, f, a);
+}
+// Tells the others about open bins; by THREADS threads, after the decoders have met.
+template <class S, u32 THREADS, class Shared>
+DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
+#pragma unroll 1
+    for (u32 i = thread; i < Opens::PIECES * S::BLOCKS; i += THREADS) {
+        const u32 piece = i % Opens::PIECES, to = i / Opens::PIECES;
+        Z v = quiet;
+        if (piece == 0) v = z_of(__hiloint2double(crowded, s.open), 0.0);
+        if (piece == 1 || piece == 2) v = ((const Z*)s.opened)[piece - 1];
+        put<S>(s, OPEN_GATE, to, (Z*)&s.opens[c] + piece, v);
+    }
+}
+// Tells the others how many were sent, the first or the second time; by THREADS threads, after they have met.
+template <class S, u32 THREADS, class Shared>
+DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
+    typedef Note<S::BLOCKS> N;
+    if (S::BLOCKS == 1) {
+        if (thread == 0) {
+            s.notes[time][0].shares[0] = s.found;
+            s.notes[time][0].came = s.found < S::EACH ? s.found : S::EACH;
+            s.notes[time][0].still = s.still;
+        }
+        return;
+    }
+    const Gates gate = time ? MORE_GATE : FIND_GATE;
+#pragma unroll 1
+    for (u32 i = thread; i < N::PIECES * S::BLOCKS; i += THREADS) {
+        const u32 piece = i % N::PIECES, to = i / N::PIECES;
+        Z v;
+        if (piece < N::CAME) {
+            u32 g[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) {
+                const u32 at = 8 * piece + 2 * k;
+                g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
+            }
+            v = z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+        } else {
+            const u32 sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
+            v = z_of(__hiloint2double(s.still, sent), __hiloint2double(0, wrong));
+        }
+        put<S>(s, gate, to, (Z*)&s.notes[time][c] + piece, v);
+    }
+    if (thread < S::BLOCKS) {
+        const u32 to = thread, sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
+        const u32 bytes = 24 * (sent + (s.given[to] < S::SHARE ? s.given[to] : S::SHARE));
+        announce<S>(s, gate, to, sizeof(N) + bytes - s.told[to]);
+        s.told[to] = bytes;
+    }
+}
+
+// peel: gains and tones of the coefficients that reached this block; those that came the first time, the
+// second time, or both.
 template <class S, class Shared>
-DEV void peel_finds(const Quick& args, Shared& s, u32 terms, u32 c, u32 from, u32 to, u32 thread, u32 threads) {
+DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, bool to_second, u32 thread,
+              u32 threads) {
     const Ring ring = {args.n, args.mask, args.inverse};
-    for (u32 i = 4 * from + thread; i < 4 * (to < S::FINDS ? to : S::FINDS); i += threads) {
-        const Find find = s.finds[i >> 2];
-        const u32 k = i & 3;
-        const double p = (double)(args.verify_step * find.f & args.mask) * S::V * args.inverse;
+    u32 most = 0;
+#pragma unroll
+    for (u32 b = 0; b < S::BLOCKS; b++) {
+        const u32 its = s.notes[to_second][b].came;
+        most = its > most ? its : most;
+    }
+#pragma unroll 1
+    for (u32 i = thread; i < 4 * S::BLOCKS * most; i += threads) {
+        const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
+        if (number >= s.notes[to_second][sender].came) continue;
+        if (from_second && number < s.notes[0][sender].came) continue;
+        const u64 f = s.find_keys[slot];
+        const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
         const double lowest = ::floor(p) - 1.0;
         const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[i >> 2];
+        Tone& tone = s.tones[slot];
         tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(find.a, ring.root(find.f * k & args.mask));
+        tone.v[k] = times(s.find_values[slot], ring.root(f * k & args.mask));
         if (b / S::OWN == c) {
             const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
             if (at < S::LIST) s.list[b % S::OWN][at] = i;
@@ -196,33 +604,178 @@ DEV void peel_finds(const Quick& args, Shared& s, u32 terms, u32 c, u32 from, u3
     }
 }
 
-// certify: counts this block's buckets that what was found does not explain.
-template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 t) {
-    for (u32 i = t; i < (4 * S::OWN + 31) / 32 * 32; i += S::THREADS) {
-        double energy = 0.0;
-        if (i < 4 * S::OWN) {
-            const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
-            Z sum = s.verify[i];
-            for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
-                const u32 at = s.list[b][e];
-                const Tone& tone = s.tones[at >> 2];
-                const double gain = tone.gain[at & 3];
-                sum.x = fma(-gain, tone.v[shift].x, sum.x);
-                sum.y = fma(-gain, tone.v[shift].y, sum.y);
-            }
-            if (count > S::LIST) s.full = 1;
-            energy = norm(sum);
+// certify: counts this block's buckets that what was found does not explain; by JUDGES threads.
+template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i) {
+    double energy = 0.0;
+    if (i < 4 * S::OWN) {
+        const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
+        Z sum = s.verify[i];
+        for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
+            const u32 at = s.list[b][e];
+            const Tone& tone = s.tones[at >> 2];
+            const double gain = tone.gain[at & 3];
+            sum.x = fma(-gain, tone.v[shift].x, sum.x);
+            sum.y = fma(-gain, tone.v[shift].y, sum.y);
         }
-        energy += __shfl_xor_sync(~0u, energy, 1);
-        energy += __shfl_xor_sync(~0u, energy, 2);
-        const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
-        if (t % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
+        if (count > S::LIST) s.full = 1;
+        energy = norm(sum);
     }
+    energy += __shfl_xor_sync(~0u, energy, 1);
+    energy += __shfl_xor_sync(~0u, energy, 2);
+    const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
+    if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
-#ifdef PROFILE
-#define STAMP(i) \
-    if (c == 0 && t == 0) stamps[i] = clock64();
+// How many coefficients there are: in all, of frequencies or of blocks before this one, of its part; the most
+// that one block sent for any part, and for this one.
+template <class S> struct Shares {
+    u32 all, before, found_before, mine, most, top;
+
+    template <class Shared> __device__ Shares(Shared& s, u32 second, u32 c, u32 lane) {
+        if (S::BLOCKS == 1) {
+            all = mine = most = top = s.notes[second][0].shares[0];
+            before = found_before = 0;
+            return;
+        }
+        all = before = found_before = mine = most = top = 0;
+#pragma unroll
+        for (u32 k = 0; k < S::BLOCKS * S::BLOCKS; k += 32) {
+            const u32 i = k + lane, sender = i / S::BLOCKS, orderer = i % S::BLOCKS;
+            const u32 count = i < S::BLOCKS * S::BLOCKS ? s.notes[second][sender].shares[orderer] : 0;
+            all += count;
+            before += orderer < c ? count : 0;
+            found_before += sender < c ? count : 0;
+            mine += orderer == c ? count : 0;
+            most = count > most ? count : most;
+            top = orderer == c && count > top ? count : top;
+        }
+        all = __reduce_add_sync(~0u, all);
+        before = __reduce_add_sync(~0u, before);
+        found_before = __reduce_add_sync(~0u, found_before);
+        mine = __reduce_add_sync(~0u, mine);
+        most = __reduce_max_sync(~0u, most);
+        top = __reduce_max_sync(~0u, top);
+    }
+};
+
+// The coefficients go out in the order of their frequencies, those of this block's part of them; by
+// whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
+template <class S, u32 THREADS, class Shared>
+DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, u32 c, u32 thread) {
+    const u32 lane = thread & 31;
+    const auto sync = [] {
+#ifdef RACECHECK
+        __syncthreads();
 #else
-#define STAMP(i)
+        asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
 #endif
+    };
+    u32 before = shares.before, mine = shares.mine;
+    const Entry* from = s.known;
+    if (shares.most <= S::SHARE) {
+        // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
+        if (S::BLOCKS > 1) {
+            const u32 its = lane < S::BLOCKS ? s.notes[second][lane].shares[c] : 0;
+            u32 ends = its;
+#pragma unroll
+            for (u32 d = 1; d < S::BLOCKS; d <<= 1) {
+                const u32 other = __shfl_up_sync(~0u, ends, d);
+                if (lane >= d) ends += other;
+            }
+            for (u32 i = thread; i < (shares.top * S::BLOCKS + 31) / 32 * 32; i += THREADS) {
+                const u32 sender = i % S::BLOCKS, number = i / S::BLOCKS;
+                const u32 count = __shfl_sync(~0u, its, sender), at = __shfl_sync(~0u, ends, sender) - count + number;
+                if (number < count) {
+                    s.close[at] = s.keys[i];
+                    s.close_at[at] = i;
+                }
+            }
+        } else {
+            for (u32 i = thread; i < mine; i += THREADS) s.close[i] = s.find_keys[i];
+        }
+        if (thread < 32) s.close[mine + thread] = ~0ull;
+        sync();
+        // The bins are not needed any more. Four lanes compare one frequency with the others.
+        Entry* sorted = (Entry*)s.rows;
+        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+#pragma unroll 1
+        for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
+            const u32 at = i / 4;
+            const u64 key = at < mine ? s.close[at] : 0;
+            u32 rank = 0;
+#pragma unroll 1
+            for (u32 k = i & 3; k < mine; k += 32) {
+#pragma unroll
+                for (u32 j = 0; j < 32; j += 4) rank += s.close[k + j] < key;
+            }
+            rank += __shfl_xor_sync(~0u, rank, 1);
+            rank += __shfl_xor_sync(~0u, rank, 2);
+            if ((i & 3) == 0 && at < mine) {
+                const Z a = S::BLOCKS > 1 ? s.values[s.close_at[at]] : s.find_values[at];
+                Entry e = {key, a.x, a.y};
+                sorted[rank] = e;
+            }
+        }
+        from = sorted;
+    } else {
+        wait_for_others(1);
+        before = shares.found_before;
+        mine = s.found;
+    }
+    sync();
+    if (before >= args.capacity) return;
+    if (mine > args.capacity - before) mine = args.capacity - before;
+    // As words, so that neighbours travel together.
+    for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
+}
+
+// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds
+// that came the first time have been peeled or not, and there was a second time or not.
+template <class S, class Shared>
+DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
+                  u32 terms, u32 c, bool peeled, bool second, u32 t) {
+    const u32 lane = t & 31;
+    const Shares<S> shares(s, second, c, lane);
+    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+    // Where most has been peeled, the others send the results meanwhile.
+    const bool together = !peeled;
+    if (together || t < S::JUDGES) {
+        peel<S>(args, s, terms, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
+        pass<S>(s, VERIFY_GATE);
+    }
+    if (together) __syncthreads();
+    STAMP(16)
+    if (t < S::JUDGES) {
+        if (together) {
+            wait_for_others(1);
+        } else {
+            some_threads_sync<S::JUDGES>();
+        }
+        STAMP(17)
+        judge<S>(s, limit, t);
+        wait_for_others(1);
+    } else {
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, c, t - S::JUDGES);
+    }
+    STAMP(18)
+    // The host waits for every word: nothing here needs an order.
+    h.known = shares.all < args.capacity ? shares.all : args.capacity;
+    if (c == 0 && t == S::JUDGES) {
+        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+#pragma unroll
+        for (u32 i = 1; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
+    }
+    __syncthreads();
+    STAMP(19)
+    if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
+    meet<S>();
+    if (c > 0 || t >= 32) return;
+    pass<S>(s, LEFT_GATE);
+    u32 left = lane < S::BLOCKS ? s.lefts[lane] : 0;
+    const bool full = __any_sync(~0u, left >> 31);
+    left = __reduce_add_sync(~0u, left & ~(1u << 31));
+    if (status == EXPLAINED && full) status = FULL;
+    if (status == EXPLAINED && left) status = BLIND;
+    if (t == 0) *(volatile u64*)head = (u64)h.known << 32 | status;
+    STAMP(20)
+}

@@ -36,33 +36,36 @@ DEV float2 quotient_f(float2 a, float2 b) {
     return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
 }
 
-// Root number `mine` of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Root k is
-// with lane k·stride. Loops keep the code short: it runs once, and waits for its instructions otherwise.
-DEV Z root_of(const Z* c, u32 m, u32 mine, u32 stride) {
+// Root number lane/8 of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Of the eight
+// lanes of a root, half have the polynomial and half its derivative, and each another root. A loop keeps the
+// code short: it runs once, and waits for its instructions otherwise.
+DEV Z root_of(const Z* c, u32 m, u32 lane) {
+    const u32 mine = lane >> 3, other = lane & 3;
     float2 cf[5], z;
 #pragma unroll
-    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    for (u32 k = 0; k < 5; k++) {
+        const Z v = lane & 4 ? (k < 4 ? scaled(c[k < 4 ? k + 1 : 4], k + 1.0) : z_of(0.0, 0.0)) : c[k];
+        cf[k] = make_float2((float)v.x, (float)v.y);
+    }
     __sincosf(6.2831853f * ((float)mine + 0.35f) / (float)m, &z.y, &z.x);
 #pragma unroll 1
     for (u32 turn = 0; turn < 16; turn++) {
-        float2 p = cf[4], d = make_float2(0.0f, 0.0f);
+        float2 p = cf[4], sum;
 #pragma unroll
         for (int k = 3; k >= 0; k--) {
-            d = times_f(d, z);
-            d = make_float2(d.x + p.x, d.y + p.y);
             p = times_f(p, z);
             p = make_float2(p.x + cf[k].x, p.y + cf[k].y);
         }
-        const float2 ratio = quotient_f(p, d);
-        float2 sum = make_float2(0.0f, 0.0f);
+        const u32 low = lane & ~4u, high = lane | 4;
+        const float2 value = make_float2(__shfl_sync(~0u, p.x, low), __shfl_sync(~0u, p.y, low));
+        const float2 rise = make_float2(__shfl_sync(~0u, p.x, high), __shfl_sync(~0u, p.y, high));
+        const float2 gap = make_float2(z.x - __shfl_sync(~0u, z.x, 8 * other), z.y - __shfl_sync(~0u, z.y, 8 * other));
+        sum = quotient_f(make_float2(1.0f, 0.0f), gap);
+        if (other >= m || other == mine) sum = make_float2(0.0f, 0.0f);
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) {
-            const u32 from = k * stride;
-            const float2 other = make_float2(__shfl_sync(~0u, z.x, from), __shfl_sync(~0u, z.y, from));
-            const float2 gap = make_float2(z.x - other.x, z.y - other.y);
-            const float2 term = quotient_f(make_float2(1.0f, 0.0f), gap);
-            if (k < m && k != mine) sum = make_float2(sum.x + term.x, sum.y + term.y);
-        }
+        for (u32 d = 1; d < 4; d <<= 1)
+            sum = make_float2(sum.x + __shfl_xor_sync(~0u, sum.x, d), sum.y + __shfl_xor_sync(~0u, sum.y, d));
+        const float2 ratio = quotient_f(value, rise);
         float2 slope = times_f(ratio, sum);
         slope = make_float2(1.0f - slope.x, -slope.y);
         const float2 step = quotient_f(ratio, slope);
@@ -71,18 +74,6 @@ DEV Z root_of(const Z* c, u32 m, u32 mine, u32 stride) {
         if (!__any_sync(~0u, mine < m && step.x * step.x + step.y * step.y > 1e-6f)) break;
     }
     return z_of(z.x, z.y);
-}
-
-// 1/v for normal v, without the branches of a division.
-DEV double inverse_of(double v) {
-#ifdef __CUDA_ARCH__
-    double r;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
-    r = fma(r, fma(-v, r, 1.0), r);
-    return fma(r, fma(-v, r, 1.0), r);
-#else
-    return 1.0 / v;
-#endif
 }
 
 // Where a lane of the eight lines lies.
@@ -108,7 +99,8 @@ struct Several {
     const Z* u;
     const double* places;
     Z* phasors;
-    // With how many frequencies others have explained the bin, if they have: `others` numbers.
+    // Of others that have explained the bin, eight times the number of their frequencies and their rank among
+    // those with as many: `others` numbers.
     const volatile u32* solved;
     u32 others;
     // The third scale, the warp's lane, the bin and its comb.
@@ -126,10 +118,10 @@ struct Several {
         return scale <= 4 ? 16 - scale * m : (scale == LINE ? ALL_LINES : 4) * (4 - m);
     }
 
-    // Whether fewer than m frequencies explain the bin.
-    __device__ bool stopped(u32 m) const {
+    // Whether the bin is explained by one that comes before this order, whose find counts in any case.
+    __device__ bool stopped(u32 order) const {
         const u32 its = lane < others ? solved[lane] : 0;
-        return __any_sync(~0u, its != 0 && its < m);
+        return __any_sync(~0u, its != 0 && its < order);
     }
 
     // predict and unwrap: the phase per shift of this row's frequency.
@@ -151,7 +143,7 @@ struct Several {
             const Z half = scaled(c[1], 0.5), r = square_root(plus(times(half, half), c[0]));
             z = row & 1 ? minus(half, r) : plus(half, r);
         } else {
-            z = root_of(c, m, row, 8);
+            z = root_of(c, m, lane);
         }
         const double fine = turns(z);
         if (scale == 1 || scale == LINE) return fine;
@@ -303,7 +295,7 @@ struct Several {
     // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
     // may leave, `least` the power of the weakest value that counts. True if this row's f and a, and
     // those of the other rows below m, explain the bin.
-    __device__ bool solve(u32 scale, u32 m, double noise, double limit, double least, u64& f, Z& a) const {
+    __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
         const u32 row = lane >> 3, column = lane & 7;
         double t, variance = 0.0;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
@@ -317,7 +309,7 @@ struct Several {
         // Farther lines as the phases become certain.
 #pragma unroll 1
         for (; turn < 4; turn++) {
-            if (stopped(m)) return false;
+            if (stopped(order)) return false;
             t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32,
                        variance);
         }
