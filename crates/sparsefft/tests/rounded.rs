@@ -53,3 +53,17 @@ fn rounded_signals_stay_sparse() {
         check("i16", pair, &integers, &both, 1e-4);
     }
 }
+
+/// A pattern of few levels is no rounded signal: its values are exact, also where a comb does not see
+/// it and a dense FFT has to follow.
+#[test]
+fn patterns_of_whole_numbers_are_exact() {
+    let pattern = [0, 3, 3, 0, 3, 0, 0, 0];
+    for n in [4096usize, 1 << 14] {
+        let x: Vec<i32> = (0..n).map(|i| pattern[i % 8]).collect();
+        let s = Plan::new(Problem::new(n as u64).sparsity(8)).unwrap().transform(&x).unwrap();
+        let sum = s.peaks().iter().find(|p| p.index == 0).unwrap();
+        let wanted = 9.0 * n as f64 / 8.0;
+        assert!((sum.value.re / wanted - 1.0).abs() < 1e-12, "n {n}: {:?}", sum.value);
+    }
+}

@@ -315,7 +315,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         let rounding = 0.25 * parts * step * step;
         let tolerable = rounding.max(problem.tolerance * problem.tolerance * self.power);
         let k = problem.k().unwrap_or(0);
-        if k == 0 || tolerable <= self.noise || self.declared_exact() {
+        // Of few levels rounding would be a part of the signal, and they are rather a pattern than
+        // rounded: a dense FFT, where there may be one, loses nothing.
+        let coarse = rounding > 0.01 * self.power && problem.fallback.allows(self.n);
+        if k == 0 || tolerable <= self.noise || coarse || self.declared_exact() {
             return Ok(None);
         }
         (self.noisy, self.noise, self.tolerant) = (true, tolerable, true);
