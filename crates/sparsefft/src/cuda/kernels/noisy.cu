@@ -397,7 +397,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
                 }
             }
-            senders_sync<S::HALF>();
+            some_threads_sync<S::HALF, 3>();
             tell<S, S::HALF>(s, c, 0, 0, t);
         } else {
             Z calm = z_of(0.0, 0.0);

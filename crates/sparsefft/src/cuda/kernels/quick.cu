@@ -195,7 +195,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                     keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
                 }
             }
-            senders_sync<S::SENDERS>();
+            some_threads_sync<S::SENDERS, 3>();
             tell<S, S::SENDERS>(s, c, 0, 0, t);
             if (CLUSTER == 1 && t == 0) {
                 s.opens[0].open = s.open;

@@ -148,21 +148,13 @@ template <class S> DEV void meet() {
     part<S>();
 }
 
-// A barrier of the first COUNT threads. Tools that look for races know barriers of whole blocks only:
-// with RACECHECK the others wait as well.
-template <u32 COUNT> DEV void some_threads_sync() {
+// A barrier of the first COUNT threads, or of other threads by another NUMBER beside it. Tools that look
+// for races know barriers of whole blocks only: with RACECHECK the others wait as well.
+template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() {
 #ifdef RACECHECK
     __syncthreads();
 #else
-    asm volatile("bar.sync 1, %0;" ::"n"(COUNT) : "memory");
-#endif
-}
-// Likewise, beside the other.
-template <u32 COUNT> DEV void senders_sync() {
-#ifdef RACECHECK
-    __syncthreads();
-#else
-    asm volatile("bar.sync 3, %0;" ::"n"(COUNT) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
 #endif
 }
 DEV void wait_for_others(u32 times) {
