@@ -195,7 +195,7 @@ pub trait Scalar: Copy + Send + Sync {
     const REAL: bool;
     /// Step between neighbouring values, or 0; see [`Samples::resolution`].
     const STEP: f64 = 0.0;
-    /// Whether four are a line of f64 in another order.
+    /// Whether [`put_whole`](Scalar::put_whole) is worth its own code.
     #[doc(hidden)]
     const WHOLE: bool = false;
     /// The number as a complex one.
@@ -209,6 +209,16 @@ pub trait Scalar: Copy + Send + Sync {
     unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
         let v = [four[0].complex(), four[1].complex(), four[2].complex(), four[3].complex()];
         Line { re: [v[0].re, v[1].re, v[2].re, v[3].re], im: [v[0].im, v[1].im, v[2].im, v[3].im] }
+    }
+    /// Writes four numbers to a line.
+    ///
+    /// # Safety
+    /// Only on processors with AVX-512.
+    #[doc(hidden)]
+    #[inline(always)] // inherits the instruction set of its callers
+    unsafe fn put_whole(four: &[Self; 4], line: &mut Line) {
+        // SAFETY: AVX-512 comes with AVX2 and FMA.
+        *line = unsafe { Self::line::<true>(four) };
     }
 }
 
@@ -241,6 +251,12 @@ unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
     let halves: &[[f64; 4]; 2] = unsafe { &*std::ptr::from_ref(four).cast() };
     let (re, im) = F4::<FMA>(halves[0]).split(F4(halves[1]));
     Line { re: re.0, im: im.0 }
+}
+#[cfg(target_arch = "x86_64")]
+#[inline(always)] // inherits the instruction set of its callers
+unsafe fn put_whole(four: &[Self; 4], line: &mut Line) {
+    // SAFETY: the caller's promise; four complex numbers are eight f64.
+    unsafe { Whole::of_complex(four.as_ptr().cast()).store(line) }
 });
 scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 
@@ -397,14 +413,13 @@ fn straight_lines<T, const FMA: bool, const EIGHT: bool, const ASK: bool, const 
 /// Four samples as a line.
 #[inline(always)] // compiled once per instruction set
 fn put_line<T: Scalar, const FMA: bool, const EIGHT: bool>(four: &[T; 4], line: &mut Line) {
-    // SAFETY: the only callers with `FMA` and `EIGHT` have found the instructions, and with `EIGHT`
-    // four are a line of f64.
+    // SAFETY: the only callers with `FMA` and `EIGHT` have found the instructions.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
         if EIGHT {
-            return Whole::of_complex(four.as_ptr().cast()).store(line);
+            T::put_whole(four, line);
+        } else {
+            *line = T::line::<FMA>(four);
         }
-        *line = T::line::<FMA>(four);
     }
 }
 

@@ -4,8 +4,7 @@
 
 use crate::Complex;
 use crate::cpu::rows::{Row, dispatch_rows};
-use crate::cpu::wide::F4;
-use crate::cpu::wide::Vector;
+use crate::cpu::wide::{F4, Vector};
 use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};

@@ -30,8 +30,8 @@ use crate::{Complex, Error};
 
 /// Window hashes per attempt.
 const MAX_ROUNDS: usize = 10;
-/// Buckets of a further window for each frequency that a first one has left.
-const ROOM: u64 = 16;
+/// Buckets of a further window for each frequency that windows without a comb have left.
+const BUCKETS_EACH: u64 = 16;
 /// Least distance, in turns per sample, of two frequencies that are decoded from one bucket.
 const GAP: f64 = 0.115;
 
@@ -203,16 +203,13 @@ impl Engine<'_, '_> {
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
     pub(super) fn resolve(&mut self) -> Result<(), Error> {
-        if self.open_bins() == 0 {
-            return Ok(());
-        }
-        if !self.known.linked() {
-            self.known.link(self.comb.as_ref().map(|c| c.buckets));
-        }
         let mut stalled = 0u32;
         let menu = self.run.plan.menu();
         for round in 0..menu.map_or(MAX_ROUNDS, |menu| menu.rounds) {
             let mut open = self.open_bins();
+            if open > 0 && !self.known.linked() {
+                self.known.link(self.comb.as_ref().map(|c| c.buckets));
+            }
             // What is left may be the error of values that share their bins: always with noise or a
             // comb, which takes values at once; between windows alone only where nothing else helps.
             let doubtful = self.noisy || self.comb.is_some() || stalled > 0;
@@ -233,7 +230,7 @@ impl Engine<'_, '_> {
             // A bin of a comb stays open with three or more; in a window a frequency opens up to four.
             let (open, room) = match &self.comb {
                 Some(_) => (3 * open as u64, 8),
-                None => (open.div_ceil(4) as u64, ROOM),
+                None => (open.div_ceil(4) as u64, BUCKETS_EACH),
             };
             let missing = k.map_or(0, |k| k.saturating_sub(self.known.len() as u64));
             let left = open.max(missing);
@@ -522,9 +519,9 @@ impl Engine<'_, '_> {
             }
             let best = comb.into_iter().chain(&self.windows).map(|h| self.floor(h));
             let best = best.fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);
-            // Without noise, what the first window has settled gains nothing from smaller ones, in
-            // which everything meets everything.
-            let late = if self.noisy || !all { 0 } else { self.early };
+            // Without noise and comb, what the first window has settled gains nothing from smaller
+            // ones, in which everything meets everything.
+            let late = if self.noisy || self.comb.is_some() { 0 } else { self.early };
             let view = |(i, hash)| View {
                 hash,
                 weight: best / self.floor(hash).max(f64::MIN_POSITIVE),
