@@ -109,8 +109,8 @@ impl Kaiser {
         // Odd and even powers apart: two chains of half the length hide each other's latency.
         let (mut a, mut square) = (x, x);
         for i in 0..N {
-            a[i] = a[i].times(a[i]).mul_add(slope, top);
-            square[i] = a[i].times(a[i]);
+            a[i] = (a[i] * a[i]).mul_add(slope, top);
+            square[i] = a[i] * a[i];
         }
         let (pairs, _) = self.series.as_chunks::<2>();
         let (mut odd, mut p) = ([V::splat(0.0); N], [V::splat(0.0); N]);
