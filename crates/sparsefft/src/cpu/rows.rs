@@ -195,7 +195,7 @@ mod whole {
         const COUNT: usize = 8;
 
         #[inline(always)] // one instruction
-        fn of(from: &[f64; 8]) -> Self {
+        fn part(from: &[f64; 8], _: usize) -> Self {
             // SAFETY: there are eight values; the instructions were found (see the trait), here and
             // below.
             F8(unsafe { _mm512_loadu_pd(from.as_ptr()) })

@@ -23,8 +23,8 @@ pub(crate) trait Vector:
     type Mask: Copy;
     /// How many: four or eight.
     const COUNT: usize;
-    /// The first values of eight.
-    fn of(from: &[f64; 8]) -> Self;
+    /// The values of eight that stand at COUNT·i.
+    fn part(from: &[f64; 8], i: usize) -> Self;
     /// Values 4i, 4i + 1, 4i + 2 and 4i + 3.
     fn four(self, i: usize) -> [f64; 4];
     fn splat(x: f64) -> Self;
@@ -46,6 +46,12 @@ pub(crate) trait Vector:
     fn fields_of(of: &[[f64; 4]; 8]) -> [Self; 4];
     /// The lines with these lanes, the first of eight.
     fn lines_of(lanes: [(Self, Self); 4]) -> [Line; 8];
+
+    /// The first values of eight.
+    #[inline(always)] // a load
+    fn of(from: &[f64; 8]) -> Self {
+        Self::part(from, 0)
+    }
 
     /// self where |x| is below the limit, 0 elsewhere.
     #[inline(always)] // three instructions
@@ -70,8 +76,8 @@ impl<const FMA: bool> Vector for F4<FMA> {
     same!(mul_add(b, c), negate_mul_add(b, c), div(b), sqrt(), abs(), round(), floor());
 
     #[inline(always)] // a load
-    fn of(from: &[f64; 8]) -> Self {
-        F4([from[0], from[1], from[2], from[3]])
+    fn part(from: &[f64; 8], i: usize) -> Self {
+        F4(from.as_chunks::<4>().0[i])
     }
 
     #[inline(always)] // register moves
