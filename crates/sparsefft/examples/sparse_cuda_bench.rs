@@ -390,8 +390,12 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
         (22, 50),
         (24, 50),
         (27, 50),
+        (18, 1000),
+        (19, 1000),
+        (20, 1000),
         (22, 1000),
         (24, 1000),
+        (26, 1000),
         (27, 1000),
     ] {
         if !rows.is_empty() && !rows.contains(&format!("vote:{log_n}:{k}")) {

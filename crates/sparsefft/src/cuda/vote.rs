@@ -8,7 +8,7 @@ use super::signal::Signal;
 use super::sparse::Landing;
 use super::{Buffer, CudaFft, Device, failed};
 use crate::algorithms::vote::{
-    Ask, Hashes, Keeper, MAX_LOOPS, NOISE_SAMPLE, Streams, largest, noise_rank,
+    Ask, Hashes, Judge, Keeper, MAX_LOOPS, NOISE_SAMPLE, Streams, Witness, largest, noise_rank,
 };
 use crate::dense::Direction;
 use crate::plan::VoteRecipe;
@@ -21,6 +21,7 @@ use cudarc::driver::{
     CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result,
 };
 use cudarc::nvrtc::Ptx;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 type Z = Complex<f64>;
@@ -211,6 +212,8 @@ impl Room {
 
     /// Room for so many frequencies and values; what was there is lost.
     fn reserve(&mut self, device: &Device, count: usize) -> Result<(), Error> {
+        // Two corrections of each, or the values at instants behind them.
+        let count = 2 * count + 64;
         if self.fs.len() < count {
             self.fs = device.alloc_parts(count.next_power_of_two())?;
             self.values = device.alloc(count.next_power_of_two())?;
@@ -339,6 +342,8 @@ impl Keeper for Voting<'_> {
             placed: false,
             residues: false,
             ahead: [None; 2],
+            loudest: None,
+            early: Vec::new(),
         };
         there.measure()?;
         Ok(Some(Box::new(there)))
@@ -360,6 +365,10 @@ struct There<'a> {
     residues: bool,
     /// Noise that was measured ahead, from the median and from the quartile.
     ahead: [Option<f64>; 2],
+    /// The largest energy of any bucket, likewise.
+    loudest: Option<f64>,
+    /// Elected frequencies with their medians, which were taken ahead.
+    early: Vec<(u64, Z)>,
 }
 
 impl There<'_> {
@@ -413,12 +422,8 @@ impl There<'_> {
             fft.run(Direction::Forward, &mut room.comb)?;
         }
         let shape = launch((blocks(u64::from(rows) * buckets), 1), 256);
-        self.run(&kernels.first, shape, |_| ())?;
-        let found = self.found()?;
-        if found.bad != 0 {
-            return Err(self.blame(found.bad));
-        }
-        Ok(())
+        // Whether all is finite is known with the first numbers that come back.
+        self.run(&kernels.first, shape, |_| ())
     }
 
     /// Names the sample that made the sums of some row worthless.
@@ -489,8 +494,12 @@ impl There<'_> {
         }
         device.synchronize()?;
         // SAFETY: the copies have ended; any bits are numbers.
+        let found = unsafe { places[0].cast::<Found>().read() };
+        if found.bad != 0 {
+            return Err(self.blame(found.bad));
+        }
+        // SAFETY: as above.
         unsafe {
-            let found = places[0].cast::<Found>().read();
             let list = std::slice::from_raw_parts(places[2].cast::<u64>(), fs).to_vec();
             Ok((found, list, std::slice::from_raw_parts(places[1].cast::<Z>(), values).to_vec()))
         }
@@ -516,6 +525,19 @@ impl There<'_> {
         self.run(&self.kernels.energies, shape, |args| {
             args.arg(&from).arg(&to);
         })
+    }
+
+    /// Enqueues a measurement of what the model leaves: noise from the median, and the largest energy.
+    fn enqueue_rest(&mut self) -> Result<(), Error> {
+        self.clear()?;
+        self.energies(0, self.loops())?;
+        self.enqueue_noise(false)
+    }
+
+    /// Takes what [`enqueue_rest`](There::enqueue_rest) measured.
+    fn note_rest(&mut self, found: &Found) {
+        self.ahead = [Some(found.noise[0]), None];
+        self.loudest = Some(f64::from_bits(found.loudest));
     }
 
     /// Selects two ranks of the energies in each of `rows` rows from `row` on.
@@ -556,24 +578,31 @@ impl There<'_> {
         stream.memcpy_htod(parts, &mut room.values.parts.slice_mut(..parts.len())).map_err(failed)
     }
 
-    /// Medians at the first frequencies on the device, left there as values.
-    fn medians(&self, count: u32) -> Result<(), Error> {
+    /// The address of the values on the device from number `first` on.
+    fn values_from(&self, room: &Room, first: u32) -> u64 {
+        room.values.parts.device_ptr(self.device.stream()).0 + 16 * u64::from(first)
+    }
+
+    /// Medians at the first frequencies on the device, left there as values from number `to` on;
+    /// `elected`: at those just elected, at most so many.
+    fn medians(&self, count: u32, to: u32, elected: bool) -> Result<(), Error> {
         let Some(room) = self.room.as_ref() else { return Ok(()) };
-        let (fs, values) = (&room.fs, &room.values.parts);
+        let (fs, values, elected) = (&room.fs, self.values_from(room, to), u32::from(elected));
         let (loops, shape) = (self.loops(), launch((blocks(8 * u64::from(count)), 1), 256));
         self.run(&self.kernels.medians, shape, |args| {
-            args.arg(&loops).arg(fs).arg(&count).arg(values);
+            args.arg(&loops).arg(fs).arg(&count).arg(&values).arg(&elected);
         })
     }
 
-    /// Subtracts the first values on the device, times a sign, at the first frequencies, in the rows
-    /// from..to.
-    fn subtract(&self, from: u32, to: u32, count: u32, sign: f64) -> Result<(), Error> {
+    /// Subtracts values on the device, from number `at` on and times a sign, at the first frequencies,
+    /// in these rows.
+    fn subtract(&self, rows: Range<u32>, at: u32, count: u32, sign: f64) -> Result<(), Error> {
         let Some(room) = self.room.as_ref().filter(|_| count > 0) else { return Ok(()) };
-        let (fs, values) = (&room.fs, &room.values.parts);
+        let (fs, values) = (&room.fs, self.values_from(room, at));
+        let Range { start: from, end: to } = rows;
         let shape = launch((blocks(u64::from(count) * u64::from(to - from)), 1), 256);
         self.run(&self.kernels.subtract, shape, |args| {
-            args.arg(&from).arg(&to).arg(fs).arg(values).arg(&count).arg(&sign);
+            args.arg(&from).arg(&to).arg(fs).arg(&values).arg(&count).arg(&sign);
         })
     }
 
@@ -594,8 +623,15 @@ impl Hashes for There<'_> {
         if let Some(noise) = self.ahead[usize::from(occupied)] {
             return Ok(noise);
         }
-        self.enqueue_noise(occupied)?;
-        Ok(self.found()?.noise[usize::from(occupied)])
+        if occupied {
+            self.enqueue_noise(true)?;
+            return Ok(self.found()?.noise[1]);
+        }
+        // The largest energy is asked for next.
+        self.enqueue_rest()?;
+        let found = self.found()?;
+        self.note_rest(&found);
+        Ok(found.noise[0])
     }
 
     fn occupied(&mut self, threshold: f64) -> Result<u64, Error> {
@@ -610,14 +646,16 @@ impl Hashes for There<'_> {
         let ranks = [length.saturating_sub(ask.keep.max(1)) as u64, (length / 4) as u64];
         let comb_keep = self.recipe.comb.map_or(0, |c| c.keep);
         let rank_teeth = u64::from(self.vote.teeth).saturating_sub(comb_keep.max(1));
-        self.energies(0, loops)?;
-        self.select(0, loops, ranks, rank_teeth)?;
-        if self.vote.teeth > 0 && !self.residues {
-            self.select(self.vote.rows, 1, ranks, rank_teeth)?;
-            self.residues = true;
-        }
-        // The witness' row is passed over; that of the combs comes last.
+        // The row of the combs comes last, behind the witness', which goes along.
         let rows = self.vote.rows + u32::from(self.vote.teeth > 0);
+        if self.vote.teeth > 0 && !self.residues {
+            self.energies(0, self.vote.rows)?;
+            self.select(0, rows, ranks, rank_teeth)?;
+            self.residues = true;
+        } else {
+            self.energies(0, loops)?;
+            self.select(0, loops, ranks, rank_teeth)?;
+        }
         let shape = launch((blocks(buckets), rows), 256);
         let (floor, keep, keep_teeth) = (ask.floor, ask.keep as u32, comb_keep as u32);
         self.run(&self.kernels.reach, shape, |args| {
@@ -645,15 +683,18 @@ impl Hashes for There<'_> {
                     args.arg(&confirmations).arg(&parts).arg(fs).arg(&capacity);
                 })?;
             }
-            let (found, mut fs, _) = self.fetch(guess, 0)?;
+            // Medians are asked for next.
+            self.medians(capacity, 0, true)?;
+            let (found, mut fs, mut values) = self.fetch(guess, guess)?;
             let elected = found.elected as usize;
             if elected > fs.len() && elected <= capacity as usize {
                 // All are there, but not all have been fetched.
-                fs = self.fetch(elected, 0)?.1;
+                (_, fs, values) = self.fetch(elected, elected)?;
             }
             if elected <= fs.len() {
                 self.ahead[1] = Some(found.noise[1]);
                 fs.truncate(elected);
+                self.early = fs.iter().copied().zip(values).collect();
                 return Ok(fs);
             }
             // Once more with room for all. What is elected counts from zero again.
@@ -667,12 +708,19 @@ impl Hashes for There<'_> {
     }
 
     fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error> {
-        self.send(candidates)?;
-        self.medians(candidates.len() as u32)?;
-        let values = self.fetch(0, candidates.len())?.2;
-        let mut tones: Vec<_> = candidates.iter().copied().zip(values).collect();
+        let mut tones = match self.early_of(candidates) {
+            Some(tones) => tones,
+            None => {
+                self.send(candidates)?;
+                self.medians(candidates.len() as u32, 0, false)?;
+                let values = self.fetch(0, candidates.len())?.2;
+                candidates.iter().copied().zip(values).collect()
+            }
+        };
         tones.retain(|(_, a)| a.norm_sqr() > least);
         largest(&mut tones, most, |t| *t);
+        // The device elects in any order.
+        tones.sort_unstable_by_key(|t| t.0);
         self.add(&tones, 1.0)?;
         let added = !tones.is_empty();
         self.tones.extend(tones);
@@ -685,16 +733,20 @@ impl Hashes for There<'_> {
             self.send(&fs)?;
             self.placed = true;
         }
-        let count = self.tones.len();
-        self.medians(count as u32)?;
-        self.subtract(0, self.loops(), count as u32, 1.0)?;
-        self.enqueue_noise(false)?;
-        let (found, _, changes) = self.fetch(0, count)?;
-        self.ahead = [Some(found.noise[0]), None];
+        // Twice at once, since once is seldom enough.
+        let (count, loops) = (self.tones.len(), self.loops());
+        for at in [0, count as u32] {
+            self.medians(count as u32, at, false)?;
+            self.subtract(0..loops, at, count as u32, 1.0)?;
+        }
+        self.enqueue_rest()?;
+        let (found, _, changes) = self.fetch(0, 2 * count)?;
+        self.note_rest(&found);
+        let (first, last) = changes.split_at(count);
         let mut largest = 0.0f64;
-        for (tone, change) in self.tones.iter_mut().zip(&changes) {
-            tone.1 += change;
-            largest = largest.max(change.norm_sqr());
+        for (tone, (first, last)) in self.tones.iter_mut().zip(first.iter().zip(last)) {
+            tone.1 += first + last;
+            largest = largest.max(last.norm_sqr());
         }
         Ok(largest)
     }
@@ -711,48 +763,55 @@ impl Hashes for There<'_> {
     }
 
     fn loudest(&mut self) -> Result<f64, Error> {
-        self.clear()?;
-        self.energies(0, self.loops())?;
-        Ok(f64::from_bits(self.found()?.loudest))
+        if let Some(loudest) = self.loudest {
+            return Ok(loudest);
+        }
+        self.enqueue_rest()?;
+        let found = self.found()?;
+        self.note_rest(&found);
+        Ok(f64::from_bits(found.loudest))
     }
 
-    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error> {
+    fn witness(
+        &mut self,
+        peaks: &[Peak],
+        instants: &[u64],
+        judge: Judge,
+    ) -> Result<Witness, Error> {
         let n = self.vote.n as f64;
-        let fs: Vec<u64> = peaks.iter().map(|p| p.index).collect();
+        let fs: Vec<u64> = peaks.iter().map(|p| p.index).chain(instants.iter().copied()).collect();
         let values: Vec<_> = peaks.iter().map(|p| p.value / n).collect();
-        let row = self.loops();
+        let (row, count, more) = (self.loops(), peaks.len(), instants.len());
         self.send(&fs)?;
         if !values.is_empty() {
             self.send_values(&values)?;
         }
-        self.subtract(row, row + 1, fs.len() as u32, 1.0)?;
+        self.subtract(row..row + 1, 0, count as u32, 1.0)?;
+        if let Some(room) = self.room.as_ref() {
+            // The instants lie behind the frequencies, and so do their values.
+            let (fs, values, tones) = (&room.fs, &room.values.parts, count as u32);
+            let times = fs.device_ptr(self.device.stream()).0 + 8 * count as u64;
+            let out = self.values_from(room, tones);
+            self.run(&self.kernels.instants, launch((more as u32, 1), 256), |args| {
+                args.arg(&times).arg(fs).arg(values).arg(&tones).arg(&out);
+            })?;
+        }
         self.clear()?;
         self.energies(row, row + 1)?;
         let (rank, divisor) = noise_rank(self.vote.buckets as usize, false);
         self.select(row, 1, [rank as u64, rank as u64], 0)?;
-        self.run(&self.kernels.witness, launch((1, 1), 1), |args| {
-            args.arg(&row).arg(&divisor);
+        let shape = launch((blocks(self.buckets()), 1), 256);
+        self.run(&self.kernels.witness, shape, |args| {
+            args.arg(&row).arg(&divisor).arg(&judge.floor).arg(&judge.factor);
         })?;
-        Ok(self.found()?.noise[0])
-    }
-
-    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error> {
-        self.above(self.loops(), threshold)
-    }
-
-    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Z>, Error> {
-        // The witness has left the answer on the device.
-        let (count, more) = (peaks.len(), instants.len());
-        let (device, stream) = (self.device, self.device.stream().clone());
-        let mut times = device.alloc_parts::<u64>(more)?;
-        stream.memcpy_htod(instants, &mut times).map_err(failed)?;
-        let out = device.alloc::<f64>(more)?;
-        let Some(room) = self.room.as_ref() else { return Ok(Vec::new()) };
-        let (fs, values, count) = (&room.fs, &room.values.parts, count as u32);
-        self.run(&self.kernels.instants, launch((more as u32, 1), 256), |args| {
-            args.arg(&times).arg(fs).arg(values).arg(&count).arg(&out.parts);
-        })?;
-        out.download()
+        let (found, _, values) = self.fetch(0, count + 2 * more)?;
+        let (model, samples) = values[count..].split_at(more);
+        Ok(Witness {
+            noise: found.noise[0],
+            unexplained: u64::from(found.above),
+            samples: samples.to_vec(),
+            model: model.to_vec(),
+        })
     }
 }
 
@@ -765,7 +824,19 @@ impl There<'_> {
         let (fs, values): (Vec<u64>, Vec<_>) = tones.iter().copied().unzip();
         self.send(&fs)?;
         self.send_values(&values)?;
-        self.ahead = [None; 2];
-        self.subtract(0, self.loops(), fs.len() as u32, sign)
+        (self.ahead, self.loudest) = ([None; 2], None);
+        self.subtract(0..self.loops(), 0, fs.len() as u32, sign)
+    }
+
+    /// These frequencies with the medians that were taken when they were elected; nothing if some
+    /// were not.
+    fn early_of(&mut self, candidates: &[u64]) -> Option<Vec<(u64, Z)>> {
+        let mut early = std::mem::take(&mut self.early);
+        if early.iter().map(|e| e.0).eq(candidates.iter().copied()) {
+            return Some(early);
+        }
+        early.sort_unstable_by_key(|e| e.0);
+        let find = |f: &u64| early.binary_search_by_key(f, |e| e.0).ok().map(|i| early[i]);
+        candidates.iter().map(find).collect()
     }
 }

@@ -183,12 +183,15 @@ extern "C" __global__ void vote_energies(const __grid_constant__ Vote a, u32 fro
 }
 
 // How many energies of a row exceed a threshold.
-extern "C" __global__ void vote_above(const __grid_constant__ Vote a, u32 row, double threshold) {
+DEV void count_above(const Vote& a, u32 row, double threshold) {
     u32 above = 0;
     const double* e = a.energies + begin_of(a, row);
     for (u32 i = rank_of(); i < length_of(a, row); i += size_of_grid()) above += e[i] > threshold;
     for (int d = 16; d > 0; d >>= 1) above += __shfl_xor_sync(~0u, above, d);
     if ((threadIdx.x & 31) == 0 && above) atomicAdd(&a.found->above, above);
+}
+extern "C" __global__ void vote_above(const __grid_constant__ Vote a, u32 row, double threshold) {
+    count_above(a, row, threshold);
 }
 
 // cutoff, one digit of a selection: counts the energies of a row, gridDim.y rows from `row` on, that
@@ -405,9 +408,11 @@ DEV void order(double& a, double& b) {
 }
 
 // estimate: medians over the hashes, eight lanes per frequency, one hash each.
+// `elected`: of those just elected, at most so many.
 extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loops, const u64* fs,
-                                        u32 count, Z* out) {
+                                        u32 count, Z* out, u32 elected) {
     const double unit = unit_of(a);
+    if (elected) count = min(count, a.found->elected);
     const u32 lane = threadIdx.x & 7, all = (8 * count + 31) & ~31u;
     for (u32 i = rank_of(); i < all; i += size_of_grid()) {
         const u32 item = i >> 3;
@@ -556,13 +561,17 @@ vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor, u
     if (t == 0) a.found->noise[which] = __longlong_as_double((i64)prefix) / divisor;
 }
 
-// The same for the witness, from a finished selection.
-extern "C" __global__ void vote_witness(const __grid_constant__ Vote a, u32 row, double divisor) {
-    a.found->noise[0] = energy_of(a.ranks[2 * row]) / divisor;
+// The noise of the witness from a finished selection, and how many of its energies exceed `factor` times that,
+// or times the floor.
+extern "C" __global__ void vote_witness(const __grid_constant__ Vote a, u32 row, double divisor,
+                                        double floor, double factor) {
+    const double noise = energy_of(a.ranks[2 * row]) / divisor;
+    if (rank_of() == 0) a.found->noise[0] = noise;
+    count_above(a, row, factor * fmax(noise, floor));
 }
 
-// certify: the answer at one instant per block, values[instant] = Σ a_f e^{2πift/n}, always added up
-// in the same order.
+// certify: the answer at one instant per block, out[instant] = Σ a_f e^{2πift/n}, always added up
+// in the same order; behind these, the samples.
 extern "C" __global__ void __launch_bounds__(256)
 vote_instants(const __grid_constant__ Vote a, const u64* instants, const u64* fs, const Z* values,
               u32 count, Z* out) {
@@ -586,5 +595,6 @@ vote_instants(const __grid_constant__ Vote a, const u64* instants, const u64* fs
             sum.y += parts[w].y;
         }
         out[blockIdx.x] = sum;
+        out[gridDim.x + blockIdx.x] = sample(a, t);
     }
 }
