@@ -384,9 +384,9 @@ pub(crate) trait Hashes {
     /// Adds the largest of these frequencies to the model, at most so many, whose medians have
     /// more than the least energy; whether there were any.
     fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error>;
-    /// Corrects all tones by the medians of what is left, once or more. Gives the largest |change|² of
-    /// the last time.
-    fn correct(&mut self) -> Result<f64, Error>;
+    /// Corrects all tones by the medians of what is left; where that does not settle them, perhaps
+    /// once more. Gives how often, and the largest |change|² of the last time.
+    fn correct(&mut self, settled: Judge) -> Result<(usize, f64), Error>;
     /// Puts tones with no more than this energy back into the buckets.
     fn prune(&mut self, least: f64) -> Result<(), Error>;
     /// Frequencies and amplitudes of the model.
@@ -398,18 +398,18 @@ pub(crate) trait Hashes {
     -> Result<Witness, Error>;
 }
 
-/// What counts as noise in the hash that tests an answer.
+/// An energy, as so many times a noise that is still to be measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judge {
     /// Least noise energy of a bucket.
     pub(crate) floor: f64,
-    /// Energies above this many times the noise are no noise.
+    /// How many times the noise.
     pub(crate) factor: f64,
 }
 
 impl Judge {
-    /// The energy that noise does not exceed where so much was measured.
-    fn threshold(self, measured: f64) -> f64 {
+    /// The energy, where so much noise was measured.
+    pub(crate) fn threshold(self, measured: f64) -> f64 {
         self.factor * measured.max(self.floor)
     }
 }
@@ -641,19 +641,22 @@ impl State<'_> {
         if self.hashes.model().is_empty() {
             self.noise = self.measure()?;
         }
-        for sweep in 0..SWEEPS {
+        let mut sweeps = 0;
+        while sweeps < SWEEPS {
             if self.hashes.model().is_empty() {
                 return Ok(());
             }
-            let largest = self.hashes.correct()?;
+            let settled = Judge { floor: self.leakage(), factor: 0.02 };
+            let (made, largest) = self.hashes.correct(settled)?;
             self.noise = self.measure()?;
             if largest < 0.02 * self.noise {
                 break;
             }
             // A candidate that was none fades while the others take their share.
-            if sweep == 1 {
+            if sweeps < 2 && sweeps + made >= 2 {
                 self.hashes.prune(self.significant(self.noise))?;
             }
+            sweeps += made;
         }
         self.hashes.prune(self.significant(self.noise))?;
         self.noise = self.measure()?;
@@ -662,8 +665,13 @@ impl State<'_> {
 
     /// Noise energy of a bucket under the present model.
     fn measure(&mut self) -> Result<f64, Error> {
-        let energy: f64 = self.hashes.model().iter().map(|(_, a)| a.norm_sqr()).sum();
-        Ok(self.hashes.noise(false)?.max(leakage_floor(self.recipe, energy)))
+        Ok(self.hashes.noise(false)?.max(self.leakage()))
+    }
+
+    /// Least noise energy of a bucket under the present model.
+    fn leakage(&self) -> f64 {
+        let energy = self.hashes.model().iter().map(|(_, a)| a.norm_sqr()).sum();
+        leakage_floor(self.recipe, energy)
     }
 
     /// Whether no bucket of any hash holds more than noise.
@@ -837,7 +845,7 @@ impl Hashes for Here<'_> {
         Ok(added)
     }
 
-    fn correct(&mut self) -> Result<f64, Error> {
+    fn correct(&mut self, _: Judge) -> Result<(usize, f64), Error> {
         let work = 4 * self.tones.len() as u64 * self.slots.len() as u64;
         let blocks: Vec<&[Tone]> = self.tones.chunks(256).collect();
         let changes = threads::map(&blocks, work, |block| {
@@ -850,7 +858,7 @@ impl Hashes for Here<'_> {
             tone.amplitude += change;
             largest = largest.max(change.norm_sqr());
         }
-        Ok(largest)
+        Ok((1, largest))
     }
 
     fn prune(&mut self, least: f64) -> Result<(), Error> {

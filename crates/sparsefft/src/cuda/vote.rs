@@ -55,6 +55,7 @@ struct Found {
     bad: u32,
     pad: u32,
     loudest: u64,
+    change: [u64; 2],
     noise: [f64; 2],
     above: u32,
     elected: u32,
@@ -170,6 +171,10 @@ struct Room {
     values: Buffer<f64>,
     /// Page-locked memory for what comes back.
     landing: Landing,
+    /// What came back last: frequencies, and values. Memory that is kept is not mapped anew each time.
+    fetched: (Vec<u64>, Vec<Z>),
+    /// Elected frequencies with their medians.
+    early: Vec<(u64, Z)>,
 }
 
 impl Room {
@@ -204,6 +209,8 @@ impl Room {
             fs: device.alloc_parts(1 << 14)?,
             values: device.alloc(1 << 14)?,
             landing: Landing::empty(),
+            fetched: Default::default(),
+            early: Vec::new(),
         };
         // The host's tables may go now.
         device.synchronize()?;
@@ -343,7 +350,6 @@ impl Keeper for Voting<'_> {
             residues: false,
             ahead: [None; 2],
             loudest: None,
-            early: Vec::new(),
         };
         there.measure()?;
         Ok(Some(Box::new(there)))
@@ -367,8 +373,6 @@ struct There<'a> {
     ahead: [Option<f64>; 2],
     /// The largest energy of any bucket, likewise.
     loudest: Option<f64>,
-    /// Elected frequencies with their medians, which were taken ahead.
-    early: Vec<(u64, Z)>,
 }
 
 impl There<'_> {
@@ -464,7 +468,7 @@ impl There<'_> {
 
     /// The numbers of the last stage, once it has ended, and so many of the first frequencies and
     /// values on the device: one copy each, one wait.
-    fn fetch(&mut self, fs: usize, values: usize) -> Result<(Found, Vec<u64>, Vec<Z>), Error> {
+    fn fetch(&mut self, fs: usize, values: usize) -> Result<Found, Error> {
         let device = self.device;
         let stream = device.stream().cu_stream();
         let room = self.room()?;
@@ -494,26 +498,30 @@ impl There<'_> {
         }
         device.synchronize()?;
         // SAFETY: the copies have ended; any bits are numbers.
-        let found = unsafe { places[0].cast::<Found>().read() };
+        let found = unsafe {
+            let from = std::slice::from_raw_parts(places[2].cast::<u64>(), fs);
+            room.fetched.0.clear();
+            room.fetched.0.extend_from_slice(from);
+            let from = std::slice::from_raw_parts(places[1].cast::<Z>(), values);
+            room.fetched.1.clear();
+            room.fetched.1.extend_from_slice(from);
+            places[0].cast::<Found>().read()
+        };
         if found.bad != 0 {
             return Err(self.blame(found.bad));
         }
-        // SAFETY: as above.
-        unsafe {
-            let list = std::slice::from_raw_parts(places[2].cast::<u64>(), fs).to_vec();
-            Ok((found, list, std::slice::from_raw_parts(places[1].cast::<Z>(), values).to_vec()))
-        }
+        Ok(found)
     }
 
     fn found(&mut self) -> Result<Found, Error> {
-        Ok(self.fetch(0, 0)?.0)
+        self.fetch(0, 0)
     }
 
-    /// Enqueues a measurement of the noise.
-    fn enqueue_noise(&self, occupied: bool) -> Result<(), Error> {
+    /// Enqueues a measurement of the noise, to be found under this number.
+    fn enqueue_noise(&self, occupied: bool, which: u32) -> Result<(), Error> {
         let each = (self.vote.buckets as usize).min(NOISE_SAMPLE);
         let (rank, divisor) = noise_rank(2 * each, occupied);
-        let (each, rank, which) = (each as u32, rank as u32, u32::from(occupied));
+        let (each, rank) = (each as u32, rank as u32);
         self.run(&self.kernels.noise, launch((1, 1), 1024), |args| {
             args.arg(&each).arg(&rank).arg(&divisor).arg(&which);
         })
@@ -529,14 +537,13 @@ impl There<'_> {
 
     /// Enqueues a measurement of what the model leaves: noise from the median, and the largest energy.
     fn enqueue_rest(&mut self) -> Result<(), Error> {
-        self.clear()?;
         self.energies(0, self.loops())?;
-        self.enqueue_noise(false)
+        self.enqueue_noise(false, 1)
     }
 
     /// Takes what [`enqueue_rest`](There::enqueue_rest) measured.
     fn note_rest(&mut self, found: &Found) {
-        self.ahead = [Some(found.noise[0]), None];
+        self.ahead = [Some(found.noise[1]), None];
         self.loudest = Some(f64::from_bits(found.loudest));
     }
 
@@ -583,14 +590,28 @@ impl There<'_> {
         room.values.parts.device_ptr(self.device.stream()).0 + 16 * u64::from(first)
     }
 
-    /// Medians at the first frequencies on the device, left there as values from number `to` on;
-    /// `elected`: at those just elected, at most so many.
-    fn medians(&self, count: u32, to: u32, elected: bool) -> Result<(), Error> {
+    /// Medians at the first frequencies on the device, left there as values; `elected`: at those just
+    /// elected, at most so many.
+    fn medians(&self, count: u32, elected: bool) -> Result<(), Error> {
+        self.medians_to(count, 0, u32::from(elected), None)
+    }
+
+    /// The same, left as values from number `to` on; `again`: the second time, unless the first has
+    /// settled them.
+    fn medians_to(
+        &self,
+        count: u32,
+        to: u32,
+        elected: u32,
+        again: Option<Judge>,
+    ) -> Result<(), Error> {
         let Some(room) = self.room.as_ref() else { return Ok(()) };
-        let (fs, values, elected) = (&room.fs, self.values_from(room, to), u32::from(elected));
+        let (fs, values, second) = (&room.fs, self.values_from(room, to), again.is_some() as u32);
+        let Judge { floor, factor } = again.unwrap_or(Judge { floor: 0.0, factor: 0.0 });
         let (loops, shape) = (self.loops(), launch((blocks(8 * u64::from(count)), 1), 256));
         self.run(&self.kernels.medians, shape, |args| {
             args.arg(&loops).arg(fs).arg(&count).arg(&values).arg(&elected);
+            args.arg(&second).arg(&floor).arg(&factor);
         })
     }
 
@@ -624,14 +645,15 @@ impl Hashes for There<'_> {
             return Ok(noise);
         }
         if occupied {
-            self.enqueue_noise(true)?;
+            self.enqueue_noise(true, 1)?;
             return Ok(self.found()?.noise[1]);
         }
         // The largest energy is asked for next.
+        self.clear()?;
         self.enqueue_rest()?;
         let found = self.found()?;
         self.note_rest(&found);
-        Ok(found.noise[0])
+        Ok(found.noise[1])
     }
 
     fn occupied(&mut self, threshold: f64) -> Result<u64, Error> {
@@ -668,7 +690,7 @@ impl Hashes for There<'_> {
         let (locate_loops, votes) = (recipe.locate_loops, recipe.votes);
         let confirmations = recipe.confirmations;
         // The noise is asked for next.
-        self.enqueue_noise(true)?;
+        self.enqueue_noise(true, 1)?;
         // Parts of a bucket's frequencies, so that few buckets keep the device busy.
         let parts = (self.vote.n / buckets / 1024).clamp(1, 32) as u32;
         // Behind a comb, no more of them than kept residues are shared out in.
@@ -684,18 +706,20 @@ impl Hashes for There<'_> {
                 })?;
             }
             // Medians are asked for next.
-            self.medians(capacity, 0, true)?;
-            let (found, mut fs, mut values) = self.fetch(guess, guess)?;
+            self.medians(capacity, true)?;
+            let found = self.fetch(guess, guess)?;
             let elected = found.elected as usize;
-            if elected > fs.len() && elected <= capacity as usize {
+            if elected > guess && elected <= capacity as usize {
                 // All are there, but not all have been fetched.
-                (_, fs, values) = self.fetch(elected, elected)?;
+                self.fetch(elected, elected)?;
             }
-            if elected <= fs.len() {
+            if elected <= capacity as usize {
                 self.ahead[1] = Some(found.noise[1]);
+                let Room { fetched: (fs, values), early, .. } = self.room()?;
                 fs.truncate(elected);
-                self.early = fs.iter().copied().zip(values).collect();
-                return Ok(fs);
+                early.clear();
+                early.extend(fs.iter().copied().zip(values.iter().copied()));
+                return Ok(fs.clone());
             }
             // Once more with room for all. What is elected counts from zero again.
             let (device, stream) = (self.device, self.device.stream().clone());
@@ -712,8 +736,9 @@ impl Hashes for There<'_> {
             Some(tones) => tones,
             None => {
                 self.send(candidates)?;
-                self.medians(candidates.len() as u32, 0, false)?;
-                let values = self.fetch(0, candidates.len())?.2;
+                self.medians(candidates.len() as u32, false)?;
+                self.fetch(0, candidates.len())?;
+                let values = self.room()?.fetched.1.iter().copied();
                 candidates.iter().copied().zip(values).collect()
             }
         };
@@ -723,32 +748,38 @@ impl Hashes for There<'_> {
         tones.sort_unstable_by_key(|t| t.0);
         self.add(&tones, 1.0)?;
         let added = !tones.is_empty();
-        self.tones.extend(tones);
+        self.tones.extend_from_slice(&tones);
+        self.room()?.early = tones;
         Ok(added)
     }
 
-    fn correct(&mut self) -> Result<f64, Error> {
+    fn correct(&mut self, settled: Judge) -> Result<(usize, f64), Error> {
         if !self.placed {
             let fs: Vec<u64> = self.tones.iter().map(|t| t.0).collect();
             self.send(&fs)?;
             self.placed = true;
         }
-        // Twice at once, since once is seldom enough.
+        // Once is seldom enough: the second time follows without a word from here.
         let (count, loops) = (self.tones.len(), self.loops());
-        for at in [0, count as u32] {
-            self.medians(count as u32, at, false)?;
-            self.subtract(0..loops, at, count as u32, 1.0)?;
-        }
+        let second = count as u32;
+        self.clear()?;
+        self.medians(second, false)?;
+        self.subtract(0..loops, 0, second, 1.0)?;
+        self.enqueue_noise(false, 0)?;
+        self.medians_to(second, second, 0, Some(settled))?;
+        self.subtract(0..loops, second, second, 1.0)?;
         self.enqueue_rest()?;
-        let (found, _, changes) = self.fetch(0, 2 * count)?;
+        let found = self.fetch(0, 2 * count)?;
         self.note_rest(&found);
-        let (first, last) = changes.split_at(count);
-        let mut largest = 0.0f64;
-        for (tone, (first, last)) in self.tones.iter_mut().zip(first.iter().zip(last)) {
-            tone.1 += first + last;
-            largest = largest.max(last.norm_sqr());
+        let [first, last] = found.change.map(f64::from_bits);
+        let mut tones = std::mem::take(&mut self.tones);
+        let (changes, more) = self.room()?.fetched.1.split_at(count);
+        for (tone, (change, more)) in tones.iter_mut().zip(changes.iter().zip(more)) {
+            tone.1 += change + more;
         }
-        Ok(largest)
+        self.tones = tones;
+        let enough = first < settled.threshold(found.noise[0]);
+        Ok(if enough { (1, first) } else { (2, last) })
     }
 
     fn prune(&mut self, least: f64) -> Result<(), Error> {
@@ -766,6 +797,7 @@ impl Hashes for There<'_> {
         if let Some(loudest) = self.loudest {
             return Ok(loudest);
         }
+        self.clear()?;
         self.enqueue_rest()?;
         let found = self.found()?;
         self.note_rest(&found);
@@ -804,8 +836,8 @@ impl Hashes for There<'_> {
         self.run(&self.kernels.witness, shape, |args| {
             args.arg(&row).arg(&divisor).arg(&judge.floor).arg(&judge.factor);
         })?;
-        let (found, _, values) = self.fetch(0, count + 2 * more)?;
-        let (model, samples) = values[count..].split_at(more);
+        let found = self.fetch(0, count + 2 * more)?;
+        let (model, samples) = self.room()?.fetched.1[count..].split_at(more);
         Ok(Witness {
             noise: found.noise[0],
             unexplained: u64::from(found.above),
@@ -831,7 +863,7 @@ impl There<'_> {
     /// These frequencies with the medians that were taken when they were elected; nothing if some
     /// were not.
     fn early_of(&mut self, candidates: &[u64]) -> Option<Vec<(u64, Z)>> {
-        let mut early = std::mem::take(&mut self.early);
+        let mut early = std::mem::take(&mut self.room.as_mut()?.early);
         if early.iter().map(|e| e.0).eq(candidates.iter().copied()) {
             return Some(early);
         }

@@ -41,10 +41,10 @@ struct Found {
     // Of the whole attempt: bits of the largest part of any bucket; rows with sums not finite.
     u64 largest;
     u32 bad, pad;
-    // Of one stage: bits of the largest energy, noise from the median and from
-    // the quartile, buckets above a threshold, elected
+    // Of one stage: bits of the largest energy and of the largest |change|² of two corrections; two
+    // measures of noise, buckets above a threshold, elected
     // frequencies; energies that reach and exceed the threshold of their row, and those kept.
-    u64 loudest;
+    u64 loudest, change[2];
     double noise[2];
     u32 above, elected;
     u32 reach[ROWS + 1], exceed[ROWS + 1], listed[ROWS + 1];
@@ -408,11 +408,16 @@ DEV void order(double& a, double& b) {
 }
 
 // estimate: medians over the hashes, eight lanes per frequency, one hash each.
-// `elected`: of those just elected, at most so many.
+// `elected`: of those just elected, at most so many. The second time the changes are zero if those of the
+// first were below `factor` times the noise that was left, or times the floor.
 extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loops, const u64* fs,
-                                        u32 count, Z* out, u32 elected) {
+                                        u32 count, Z* out, u32 elected, u32 again, double floor,
+                                        double factor) {
     const double unit = unit_of(a);
     if (elected) count = min(count, a.found->elected);
+    const bool settled = again && __longlong_as_double((i64)a.found->change[0]) <
+                                      factor * fmax(a.found->noise[0], floor);
+    double largest = 0.0;
     const u32 lane = threadIdx.x & 7, all = (8 * count + 31) & ~31u;
     for (u32 i = rank_of(); i < all; i += size_of_grid()) {
         const u32 item = i >> 3;
@@ -439,6 +444,7 @@ extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loop
         order(part[2], part[4]); order(part[3], part[5]);
         order(part[1], part[4]); order(part[3], part[6]);
         order(part[1], part[2]); order(part[3], part[4]); order(part[5], part[6]);
+        double mine = 0.0;
         if (item < count && lane < 2) {
             double low = 0.0, high = 0.0;
 #pragma unroll
@@ -447,9 +453,14 @@ extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loop
                 if (l == loops / 2) high = part[l];
             }
             double* to = (double*)(out + item);
-            to[lane] = 0.5 * (low + high);
+            to[lane] = mine = settled ? 0.0 : 0.5 * (low + high);
         }
+        const double other = __shfl_xor_sync(~0u, mine, 1);
+        largest = fmax(largest, fma(mine, mine, other * other));
     }
+    u64 bits = (u64)__double_as_longlong(largest);
+    for (int d = 16; d > 0; d >>= 1) bits = max(bits, __shfl_xor_sync(~0u, bits, d));
+    if ((threadIdx.x & 31) == 0 && bits) atomicMax(&a.found->change[again], bits);
 }
 
 DEV void add_model(const Vote& a, u64 at, Z v, double gain, double per_unit) {
