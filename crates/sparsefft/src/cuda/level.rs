@@ -1,7 +1,7 @@
 //! What the kernels of `sparse.cuh` need for one set of bins: tables, the layout of the workspace,
 //! and the arguments; and how to read what they answer. Nothing here needs a GPU.
 //!
-//! A level is one try of `algorithms/peeling.rs`: the same bins, permutations, windows and
+//! A level is one try of `algorithms/peeling`: the same bins, permutations, windows and
 //! thresholds. The first window of stage two is measured together with the comb, so its size comes
 //! from the number of bins that Poisson statistics leave open rather than from those that did.
 
@@ -15,11 +15,14 @@ use crate::stages::certify::{normal_quantile, threshold};
 use crate::stages::ladder::{ladder as climbs, margin};
 use crate::stages::locate::MAX_LINES;
 use crate::stages::permute::Permutation;
-use crate::stages::window::{BETAS, Kaiser};
+use crate::stages::window::{self, BETAS, Kaiser};
 use num_complex::Complex;
 
 /// Window hashes of stage two.
 const ROUNDS: usize = 4;
+/// Window hashes of a transform without a comb, and the least buckets of one, as in `windows.cuh`.
+const WINDOWS: usize = 10;
+const LEAST_LOG: u32 = 5;
 /// Signal-to-noise ratios 16·2^i for which ladders are tabulated.
 const GAMMAS: usize = 80;
 /// Most blocks of one group.
@@ -145,6 +148,48 @@ pub(super) struct Args {
     pub(super) comb: Hash,
     pub(super) verify: Hash,
     window: [Hash; ROUNDS],
+    spreads: u64,
+    shapes: u64,
+    spread_work: u64,
+    spread_roots: u64,
+    spread_fit: u64,
+    spread_k: f64,
+    spread_windows: u32,
+    pad_windows: u32,
+}
+
+/// As `struct Spread` in `windows.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread {
+    hash: Hash,
+    rest: u64,
+    energies: u64,
+    heads: u64,
+    seen: u64,
+    low: u64,
+    links: u64,
+    gains: u64,
+    most: u32,
+    pad: u32,
+}
+
+impl Spread {
+    /// Room for up to so many buckets and coefficients.
+    fn new(hash: Hash, most: usize, capacity: usize, room: &mut Room) -> Self {
+        Spread {
+            hash: Hash { bins: room.take(64 * most), spare: room.take(64 * most), ..hash },
+            rest: room.take(64 * most),
+            energies: room.take(8 * most),
+            heads: room.take(4 * most),
+            seen: room.take(4 * most),
+            low: room.take(4 * capacity),
+            links: room.take(16 * capacity),
+            gains: room.take(32 * capacity),
+            most: most as u32,
+            pad: 0,
+        }
+    }
 }
 
 /// As `struct Quick` in `quick.cu`.
@@ -250,6 +295,8 @@ pub(super) enum Status {
     Explained,
     /// More bins are needed.
     Crowded,
+    /// The comb does not spread the frequencies; windows may.
+    Blind(&'static str),
     /// Something else; the engine on the CPU goes on.
     Left(&'static str),
 }
@@ -259,10 +306,15 @@ impl Header {
         match self.status {
             1 => Status::Explained,
             2 => Status::Crowded,
+            3 if self.noisy == 0 => Status::Blind("bins stayed open"),
             3 => Status::Left("bins stayed open"),
+            4 if self.noisy == 0 => Status::Blind("other samples hold more than those of the comb"),
             4 => Status::Left("other samples hold more than those of the comb"),
             5 => Status::Left("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
+            7 if self.noisy == 0 => Status::Blind("a list on the device was full"),
+            8 => Status::Left("there is noise, or far more than was asked for"),
+            9 => Status::Left("an independent hash holds more than the answer"),
             _ => Status::Left("a list on the device was full"),
         }
     }
@@ -272,6 +324,7 @@ impl Header {
 pub(super) struct Level {
     pub(super) args: Args,
     pub(super) tables: Vec<u8>,
+    /// Bins of the comb, or buckets of the first window.
     pub(super) bins: usize,
     sigmas: f64,
 }
@@ -306,6 +359,11 @@ fn radices(size: usize) -> Option<Vec<u32>> {
         }
     }
     (rest == 1 && !radices.is_empty() && radices.len() <= 8).then_some(radices)
+}
+
+/// Whether noise is ruled out.
+fn exact(plan: &Prepared) -> bool {
+    plan.problem.noise == Noise::Exact || plan.recipe.algorithm == Algorithm::Exact
 }
 
 /// Hands out places in the workspace.
@@ -388,7 +446,7 @@ impl Level {
         if ladder.len() > MAX_LINES || !(n.is_power_of_two() || n <= 1 << 32) {
             return None;
         }
-        let exact = problem.noise == Noise::Exact || recipe.algorithm == Algorithm::Exact;
+        let exact = exact(plan);
         let k = problem.k().unwrap_or(bins as u64 / 4);
         // Bins with three frequencies or more, and three standard deviations.
         let load = (k as f64 / bins as f64).min(1.0);
@@ -417,7 +475,7 @@ impl Level {
         let mut rounds = 0;
         for (round, hash) in windows.iter_mut().enumerate() {
             let buckets = first << (round / 2);
-            if crate::stages::window::length(BETAS[4], buckets) as u64 * 8 > n && round > 0 {
+            if window::length(BETAS[4], buckets) as u64 * 8 > n && round > 0 {
                 break;
             }
             let lines = if buckets <= 1 << 14 { MAX_LINES } else { 3 };
@@ -443,6 +501,32 @@ impl Level {
         };
         let comb_ladders = put(&mut tables, &ladders(bins as u64));
         let window_ladders = put(&mut tables, &ladders(1));
+        let args = Args {
+            out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
+            rounds,
+            capacity: bins as u32,
+            changes: changes as u32,
+            slots: slots as u32,
+            counters: room.take(COUNTERS),
+            partials: room.take(8 * 4 * MOST_BLOCKS * 8),
+            energies: room.take(8 * bins),
+            slot_of: room.take(4 * bins),
+            slot: room.take(SLOT * slots),
+            change: room.take(size_of::<Entry>() * changes),
+            comb_ladders,
+            window_ladders,
+            comb,
+            verify,
+            window: windows,
+            ..Self::args(plan, sigmas, ladder, exact)
+        };
+        let args = Args { work_stride: room.0, ..args };
+        Some(Level { args, tables, bins, sigmas })
+    }
+
+    /// Arguments with the numbers of a problem, and nothing else.
+    fn args(plan: &Prepared, sigmas: f64, ladder: &[u64], exact: bool) -> Args {
+        let n = plan.problem.n;
         let mut offsets = [0; MAX_LINES];
         offsets[..ladder.len()].copy_from_slice(ladder);
         let mut thresholds = [0.0; 4 * MAX_LINES + 1];
@@ -453,7 +537,7 @@ impl Level {
         for (i, z) in normal.iter_mut().enumerate() {
             *z = normal_quantile(0.3 + 0.45 * i as f64 / 32.0);
         }
-        let args = Args {
+        Args {
             x: 0,
             stride: 0,
             n,
@@ -463,35 +547,121 @@ impl Level {
             work: 0,
             work_stride: 0,
             out: 0,
-            out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
+            out_stride: 0,
             format: 0,
             batch: 1,
             exact: exact.into(),
-            speculate: (problem.noise == Noise::Unknown).into(),
+            speculate: (plan.problem.noise == Noise::Unknown).into(),
             planned: ladder.len() as u32,
-            rounds,
+            rounds: 0,
             offsets,
-            capacity: bins as u32,
-            changes: changes as u32,
-            slots: slots as u32,
+            capacity: 0,
+            changes: 0,
+            slots: 0,
             pad: 0,
-            counters: room.take(COUNTERS),
-            partials: room.take(8 * 4 * MOST_BLOCKS * 8),
-            energies: room.take(8 * bins),
-            slot_of: room.take(4 * bins),
-            slot: room.take(SLOT * slots),
-            change: room.take(size_of::<Entry>() * changes),
-            comb_ladders,
-            window_ladders,
+            counters: 0,
+            partials: 0,
+            energies: 0,
+            slot_of: 0,
+            slot: 0,
+            change: 0,
+            comb_ladders: 0,
+            window_ladders: 0,
             sigmas,
             threshold: thresholds,
             normal,
-            comb,
-            verify,
-            window: windows,
+            comb: Hash::default(),
+            verify: Hash::default(),
+            window: [Hash::default(); ROUNDS],
+            spreads: 0,
+            shapes: 0,
+            spread_work: 0,
+            spread_roots: 0,
+            spread_fit: 0,
+            spread_k: 0.0,
+            spread_windows: 0,
+            pad_windows: 0,
+        }
+    }
+
+    /// A level without a comb, for `windows.cuh`: a window hash of all frequencies into so many buckets, and
+    /// room for further ones. `None` where noise is announced.
+    pub(super) fn windowed(
+        plan: &Prepared,
+        buckets: usize,
+        attempt: u32,
+        sigmas: f64,
+    ) -> Option<Self> {
+        let (problem, recipe) = (&plan.problem, &plan.recipe);
+        let n = problem.n;
+        let fits = n.is_power_of_two() || n <= 1 << 32;
+        let quiet = !matches!(problem.noise, Noise::Snr(_)) || recipe.algorithm == Algorithm::Exact;
+        if !fits || !quiet || !buckets.is_power_of_two() || buckets < 1 << LEAST_LOG {
+            return None;
+        }
+        let k = problem.k().unwrap_or(buckets as u64 / 10) as usize;
+        let capacity = 4 * k + 256;
+        let mut tables = Vec::new();
+        let mut room = Room(0);
+        // Tables by size; where the buckets lie is said by the windows.
+        let beta = BETAS[4];
+        let mut shapes = Vec::new();
+        for log in LEAST_LOG..=buckets.ilog2() {
+            let kaiser = plan.kaiser(beta, 1 << log);
+            let hash = Self::hash(1 << log, 0, &mut tables, &mut room)?;
+            shapes.push(Self::window(hash, &mut tables, &kaiser, n, recipe.seed, 0)?);
+        }
+        let walk = |hash: Hash, stream: u64| {
+            let step = Permutation::random(n, recipe.seed, stream).sigma;
+            let back = crate::samples::progression(0, step, u64::from(hash.reads / 2), n);
+            Hash { step, back: (n - back) % n, ..hash }
         };
-        let args = Args { work_stride: room.0, ..args };
-        Some(Level { args, tables, bins, sigmas })
+        let stream = u64::from(attempt) - 1;
+        let first = walk(*shapes.last()?, stream);
+        let verifying = verify_buckets(k as u64);
+        let kaiser = plan.kaiser(VERIFY_BETA, verifying);
+        let verify = Self::hash(verifying, 0, &mut tables, &mut room)?;
+        let stream = VERIFY_STREAM + stream;
+        let verify = Self::window(verify, &mut tables, &kaiser, n, recipe.seed, stream)?;
+        let long = |h: &Hash| u64::from(h.reads) * 2 > n || h.reads > 5 * h.buckets;
+        if long(&first) || long(&verify) {
+            return None;
+        }
+        let mut spreads = [Spread::default(); WINDOWS + 1];
+        // Later windows have less to hold, but lists must stay short.
+        let small = (buckets / 4).max((2 * k).next_power_of_two()).clamp(256, buckets.max(256));
+        let small = small.min(buckets);
+        for (w, spread) in spreads[..WINDOWS].iter_mut().enumerate() {
+            let most = if w < 2 { buckets } else { small };
+            let hash = match w {
+                0 => first,
+                _ => walk(first, window_stream(attempt, w - 1)),
+            };
+            *spread = Spread::new(hash, most, capacity, &mut room);
+        }
+        spreads[WINDOWS] =
+            Spread::new(Hash { window: 2, ..verify }, verifying, capacity, &mut room);
+        let mut args = Self::args(plan, sigmas, &[0], exact(plan));
+        args.capacity = capacity as u32;
+        args.out_stride = (size_of::<Header>() + capacity * size_of::<Entry>()) as u64;
+        args.planned = 0;
+        (args.window[0], args.verify) = (spreads[0].hash, spreads[WINDOWS].hash);
+        args.spreads = put(&mut tables, &spreads);
+        args.shapes = put(&mut tables, &shapes);
+        args.counters = room.take(COUNTERS);
+        args.partials = room.take(8 * 4 * MOST_BLOCKS * 8);
+        args.spread_work = room.take(size_of_val(&spreads));
+        args.spread_roots = room.take(16 * capacity);
+        args.spread_fit = room.take((4 * 16 + 8) * capacity);
+        args.spread_k = problem.k().unwrap_or(0) as f64;
+        args.spread_windows = WINDOWS as u32;
+        args.work_stride = room.0;
+        Some(Level { args, tables, bins: buckets, sigmas })
+    }
+
+    /// Whether there is no comb.
+    fn without_comb(&self) -> bool {
+        self.args.spread_windows > 0
     }
 
     /// The parts of a hash that combs and windows share.
@@ -559,6 +729,7 @@ impl Level {
     pub(super) fn walks(&self) -> Vec<(u64, u64, usize)> {
         let (a, n) = (&self.args, self.args.n);
         let comb = a.offsets[..a.planned as usize].iter();
+        // Without a comb, none is planned.
         let mut walks: Vec<_> = comb.map(|&d| (d % n, a.comb.step, self.bins)).collect();
         for h in [&a.window[0], &a.verify] {
             walks.push((h.back, h.step, h.reads as usize));
@@ -572,6 +743,7 @@ impl Level {
         let mut args = self.args;
         args.format = 4;
         args.rounds = 1;
+        args.spread_windows = args.spread_windows.min(1);
         args.comb.lines = args.planned;
         args.window[0].lines = 1;
         args.window[0].staged = 4 * u64::from(args.planned) * self.bins as u64;
@@ -602,7 +774,12 @@ impl Level {
         let problem = &plan.problem;
         let lanes = 4 * head.lines as usize;
         let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
-        let floor = (head.noise + rounding) / self.bins as f64;
+        let floor = if self.without_comb() {
+            let h = &self.args.window[0];
+            rounding * h.energy + h.leak * h.leak * head.power
+        } else {
+            (head.noise + rounding) / self.bins as f64
+        };
         let limit = floor * threshold(lanes, self.sigmas);
         let noisy = head.noisy != 0;
         // Drops what corrections have brought down to the floor.
@@ -617,6 +794,18 @@ impl Level {
             if e.re * e.re + e.im * e.im > negligible {
                 peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
             }
+        }
+        if self.without_comb() {
+            // A value that was found in parts.
+            peaks.sort_unstable_by_key(|p| p.index);
+            peaks.dedup_by(|p, kept| {
+                let same = p.index == kept.index;
+                if same {
+                    kept.value += p.value;
+                }
+                same
+            });
+            sorted = true;
         }
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
@@ -634,8 +823,10 @@ impl Level {
         if head.power == 0.0 && problem.k().is_none() {
             return Err("every sample that was read is zero");
         }
+        // Half way between two buckets, where the gain is least.
+        let gain = if self.without_comb() { 0.4 } else { 1.0 };
         let own = floor.sqrt() * (threshold(lanes, self.sigmas).sqrt() + self.sigmas)
-            / (lanes as f64).sqrt();
+            / ((lanes as f64).sqrt() * gain);
         let certificate = Certificate {
             verdict: Verdict::Certified,
             reason: None,
@@ -827,12 +1018,27 @@ mod tests {
         x: &[Complex<f64>],
         threads: u32,
     ) -> Option<(Header, Result<Spectrum, &'static str>)> {
-        let (emulate, ..) = emulation()?;
         let plan = Plan::new(problem.clone()).unwrap();
         let prepared = plan.prepared();
         let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
-        let First::Comb { bins } = peeling.first else { panic!("{plan}") };
-        let level = Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder).unwrap();
+        let level = match peeling.first {
+            First::Comb { bins } => {
+                Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder)
+            }
+            First::Window { buckets } => Level::windowed(prepared, buckets, 1, peeling.sigmas),
+        };
+        run_level(&plan, &level.unwrap(), x, threads)
+    }
+
+    /// Runs a level on a signal.
+    fn run_level(
+        plan: &Plan,
+        level: &Level,
+        x: &[Complex<f64>],
+        threads: u32,
+    ) -> Option<(Header, Result<Spectrum, &'static str>)> {
+        let (emulate, ..) = emulation()?;
+        let prepared = plan.prepared();
         let mut args = level.args;
         // Poison shows what is read before it is written.
         let mut work = vec![f64::NAN; args.work_stride as usize / 8];
@@ -852,7 +1058,7 @@ mod tests {
         let answer = match head.status() {
             Status::Explained => level.answer(prepared, &head, entries.iter().copied(), false, 1),
             Status::Crowded => Err("crowded"),
-            Status::Left(why) => Err(why),
+            Status::Left(why) | Status::Blind(why) => Err(why),
         };
         let started = std::time::Instant::now();
         let spectrum = answer
@@ -907,7 +1113,8 @@ mod tests {
     fn both_sides_agree_on_the_layout() {
         let Some((_, size, ..)) = emulation() else { return };
         let here = [size_of::<Args>(), size_of::<Header>(), size_of::<Entry>(), SLOT, 32];
-        let here = here.into_iter().chain([size_of::<Ladder>(), size_of::<Hash>()]);
+        let here =
+            here.into_iter().chain([size_of::<Ladder>(), size_of::<Spread>(), size_of::<Hash>()]);
         for (i, bytes) in here.enumerate() {
             // SAFETY: the function only returns a number.
             assert_eq!(unsafe { size(i as u32) } as usize, bytes, "type {i}");
@@ -937,6 +1144,33 @@ mod tests {
                     let Some((head, got)) = run(&problem, &x, 3) else { return };
                     let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
                     assert!(worst(&truth, &got) < 1e-9 * range, "{n} {k} {seed}");
+                    let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
+                    let indices =
+                        |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
+                    assert_eq!(indices(&got), indices(&cpu), "{n} {k} {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_without_a_comb_are_solved_as_the_engine_does() {
+        for (n, k, range) in [
+            (16_411u64, 3, 1.0),
+            (65_537, 10, 1.0),
+            (1_000_003, 50, 1.0),
+            (1_000_003, 50, 30.0),
+            (2 * 499_979, 102, 1.0),
+            (2_097_143, 1000, 1.0),
+        ] {
+            for seed in 0..3 {
+                let (truth, x) = signal(n, k, range, 0.0, seed);
+                for noise in [Noise::Exact, Noise::Unknown] {
+                    let problem = asked(n, k, noise);
+                    let Some((head, got)) = run(&problem, &x, 3) else { return };
+                    let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
+                    let worst = worst(&truth, &got);
+                    assert!(worst < 1e-9 * range, "{n} {k} {seed}: {worst}");
                     let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
                     let indices =
                         |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
