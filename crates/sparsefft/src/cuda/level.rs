@@ -1022,9 +1022,7 @@ mod tests {
         let prepared = plan.prepared();
         let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
         let level = match peeling.first {
-            First::Comb { bins } => {
-                Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder)
-            }
+            First::Comb { bins } => Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder),
             First::Window { buckets } => Level::windowed(prepared, buckets, 1, peeling.sigmas),
         };
         run_level(&plan, &level.unwrap(), x, threads)
@@ -1180,6 +1178,28 @@ mod tests {
         }
     }
 
+    /// Multiples of a large power of two, which share a few bins of any comb, and neighbours.
+    #[test]
+    fn frequencies_that_no_comb_spreads_are_found_by_windows() {
+        let n = 1u64 << 18;
+        for (k, first, step) in [(40u64, 0, 4096), (60, 12_345, 1), (60, 7, 1024)] {
+            let truth: BTreeMap<u64, Complex<f64>> = (0..k)
+                .map(|i| ((first + i * step) % n, Complex::cis(i as f64 * i as f64)))
+                .collect();
+            let mut x = vec![Complex::ZERO; n as usize];
+            for (&f, &a) in &truth {
+                x[f as usize] = a;
+            }
+            let fft = Fft::<f64>::new(n).unwrap().norm(Norm::Forward);
+            fft.batch(Direction::Inverse, &mut x, &mut Default::default()).unwrap();
+            let plan = Plan::new(asked(n, k as usize, Noise::Exact)).unwrap();
+            let level = Level::windowed(plan.prepared(), 1024, 2, 6.0).unwrap();
+            let Some((head, got)) = run_level(&plan, &level, &x, 2) else { return };
+            let got = got.unwrap_or_else(|why| panic!("{k} {step}: {why} {head:?}"));
+            assert!(worst(&truth, &got) < 1e-9, "{k} {step}");
+        }
+    }
+
     #[test]
     fn noise_is_measured_and_climbed() {
         for (n, k) in [(1u64 << 18, 20), (1 << 20, 50), (1 << 20, 300)] {
@@ -1323,13 +1343,32 @@ mod tests {
             let many = run(&problem, &x, threads).unwrap().1.unwrap();
             assert_eq!(one.peaks(), many.peaks(), "{threads} threads");
         }
+        // Without a comb, sums over all coefficients are shared out otherwise.
+        let n = 262_147;
+        let (_, x) = signal(n, 100, 1.0, 0.0, 5);
+        let problem = asked(n, 100, Noise::Exact);
+        let one = run(&problem, &x, 1).unwrap().1.unwrap();
+        for threads in [2, 7] {
+            let many = run(&problem, &x, threads).unwrap().1.unwrap();
+            assert_eq!(one.peaks().len(), many.peaks().len());
+            for (a, b) in one.peaks().iter().zip(many.peaks()) {
+                assert_eq!(a.index, b.index);
+                assert!((a.value - b.value).norm() < 1e-12 * n as f64, "{threads} threads");
+            }
+        }
     }
 
     #[test]
     fn what_is_certified_is_right() {
         // Signals that break assumptions: noise alone, far more frequencies than announced, impulse
-        // trains (of which the verifying window meets those with 2k lines), nothing at all.
-        let n = 1u64 << 16;
+        // trains (of which the verifying window meets those with 2k lines; beside a length without a comb
+        // they are no trains), nothing at all.
+        for n in [1u64 << 16, 65_537] {
+            certified_is_right(n);
+        }
+    }
+
+    fn certified_is_right(n: u64) {
         let noise = signal(n, 1, 1e-9, 1.0, 8).1;
         let crowd = signal(n, 3000, 1.0, 0.0, 9).1;
         let spaced: Vec<_> = (0..n).map(|t| Complex::new(f64::from(t % 2048 == 0), 0.0)).collect();
