@@ -150,7 +150,6 @@ pub(super) struct Args {
     window: [Hash; ROUNDS],
     spreads: u64,
     shapes: u64,
-    spread_work: u64,
     spread_roots: u64,
     spread_fit: u64,
     spread_k: f64,
@@ -168,8 +167,7 @@ struct Spread {
     heads: u64,
     seen: u64,
     low: u64,
-    links: u64,
-    gains: u64,
+    nodes: u64,
     most: u32,
     pad: u32,
 }
@@ -184,8 +182,7 @@ impl Spread {
             heads: room.take(4 * most),
             seen: room.take(4 * most),
             low: room.take(4 * capacity),
-            links: room.take(16 * capacity),
-            gains: room.take(32 * capacity),
+            nodes: room.take(4 * 32 * capacity),
             most: most as u32,
             pad: 0,
         }
@@ -575,7 +572,6 @@ impl Level {
             window: [Hash::default(); ROUNDS],
             spreads: 0,
             shapes: 0,
-            spread_work: 0,
             spread_roots: 0,
             spread_fit: 0,
             spread_k: 0.0,
@@ -600,7 +596,7 @@ impl Level {
             return None;
         }
         let k = problem.k().unwrap_or(buckets as u64 / 10) as usize;
-        let capacity = 4 * k + 256;
+        let capacity = 2 * k + 256;
         let mut tables = Vec::new();
         let mut room = Room(0);
         // Tables by size; where the buckets lie is said by the windows.
@@ -629,8 +625,7 @@ impl Level {
         }
         let mut spreads = [Spread::default(); WINDOWS + 1];
         // Later windows have less to hold, but lists must stay short.
-        let small = (buckets / 4).max((2 * k).next_power_of_two()).clamp(256, buckets.max(256));
-        let small = small.min(buckets);
+        let small = (buckets / 4).max((2 * k).next_power_of_two()).max(256).min(buckets);
         for (w, spread) in spreads[..WINDOWS].iter_mut().enumerate() {
             let most = if w < 2 { buckets } else { small };
             let hash = match w {
@@ -650,9 +645,8 @@ impl Level {
         args.shapes = put(&mut tables, &shapes);
         args.counters = room.take(COUNTERS);
         args.partials = room.take(8 * 4 * MOST_BLOCKS * 8);
-        args.spread_work = room.take(size_of_val(&spreads));
         args.spread_roots = room.take(16 * capacity);
-        args.spread_fit = room.take((4 * 16 + 8) * capacity);
+        args.spread_fit = room.take((7 * 16 + 8) * capacity);
         args.spread_k = problem.k().unwrap_or(0) as f64;
         args.spread_windows = WINDOWS as u32;
         args.work_stride = room.0;
@@ -660,7 +654,7 @@ impl Level {
     }
 
     /// Whether there is no comb.
-    fn without_comb(&self) -> bool {
+    pub(super) fn without_comb(&self) -> bool {
         self.args.spread_windows > 0
     }
 
@@ -729,7 +723,6 @@ impl Level {
     pub(super) fn walks(&self) -> Vec<(u64, u64, usize)> {
         let (a, n) = (&self.args, self.args.n);
         let comb = a.offsets[..a.planned as usize].iter();
-        // Without a comb, none is planned.
         let mut walks: Vec<_> = comb.map(|&d| (d % n, a.comb.step, self.bins)).collect();
         for h in [&a.window[0], &a.verify] {
             walks.push((h.back, h.step, h.reads as usize));
@@ -743,7 +736,6 @@ impl Level {
         let mut args = self.args;
         args.format = 4;
         args.rounds = 1;
-        args.spread_windows = args.spread_windows.min(1);
         args.comb.lines = args.planned;
         args.window[0].lines = 1;
         args.window[0].staged = 4 * u64::from(args.planned) * self.bins as u64;
@@ -805,6 +797,8 @@ impl Level {
                 }
                 same
             });
+            let least = negligible * scale * scale;
+            peaks.retain(|p| p.value.norm_sqr() > least);
             sorted = true;
         }
         let rest = if noisy || !peaks.is_empty() {
@@ -1019,13 +1013,18 @@ mod tests {
         threads: u32,
     ) -> Option<(Header, Result<Spectrum, &'static str>)> {
         let plan = Plan::new(problem.clone()).unwrap();
+        run_level(&plan, &planned(&plan), x, threads)
+    }
+
+    /// Level one of a plan.
+    fn planned(plan: &Plan) -> Level {
         let prepared = plan.prepared();
         let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
         let level = match peeling.first {
             First::Comb { bins } => Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder),
             First::Window { buckets } => Level::windowed(prepared, buckets, 1, peeling.sigmas),
         };
-        run_level(&plan, &level.unwrap(), x, threads)
+        level.unwrap()
     }
 
     /// Runs a level on a signal.
@@ -1197,6 +1196,27 @@ mod tests {
             let Some((head, got)) = run_level(&plan, &level, &x, 2) else { return };
             let got = got.unwrap_or_else(|why| panic!("{k} {step}: {why} {head:?}"));
             assert!(worst(&truth, &got) < 1e-9, "{k} {step}");
+        }
+    }
+
+    /// A sample that is no number is met even where only the verifying window reads it.
+    #[test]
+    fn samples_that_are_no_numbers_are_not_certified() {
+        for n in [1u64 << 18, 262_147] {
+            let (_, mut x) = signal(n, 20, 1.0, 0.0, 3);
+            let problem = asked(n, 20, Noise::Exact);
+            let plan = Plan::new(problem.clone()).unwrap();
+            let level = planned(&plan);
+            let walks = level.walks();
+            let (&(start, step, count), others) = walks.split_last().unwrap();
+            let read = |&(start, step, count): &(u64, u64, usize)| {
+                (0..count as u64).flat_map(move |j| (0..4).map(move |t| (start + j * step + t) % n))
+            };
+            let others: std::collections::BTreeSet<u64> = others.iter().flat_map(read).collect();
+            let alone = read(&(start, step, count)).find(|i| !others.contains(i)).unwrap();
+            x[alone as usize].re = f64::NAN;
+            let Some((head, got)) = run(&problem, &x, 2) else { return };
+            assert!(got.is_err(), "{n}: {head:?}");
         }
     }
 

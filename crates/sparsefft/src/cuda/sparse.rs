@@ -31,9 +31,13 @@ use std::time::{Duration, Instant};
 const SHAPE: (u32, u32) = (256, 16);
 /// Most comb bins for which one cluster is enough.
 const CLUSTER_BINS: usize = 1 << 15;
+/// The same for the buckets of a window of all frequencies.
+const WINDOW_CLUSTER: usize = 1 << 12;
 /// Most comb bins on the device, and most buckets of a window of all frequencies.
 const MOST_BINS: usize = 1 << 21;
-const MOST_BUCKETS: usize = 1 << 19;
+const MOST_BUCKETS: usize = 1 << 17;
+/// Sets of windows that are tried, each with four times the buckets.
+const MOST_WINDOWED: u32 = 3;
 
 /// A kernel of `quick.cu` or `noisy.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -547,7 +551,7 @@ impl CudaPlan {
     fn windowed(&self, buckets: usize, attempt: u32) -> Option<Level> {
         let prepared = self.plan.prepared();
         let sigmas = upper_quantile(prepared.problem.failure / (4 * buckets) as f64);
-        let few = buckets <= MOST_BUCKETS;
+        let few = buckets <= MOST_BUCKETS && attempt <= MOST_WINDOWED;
         few.then(|| Level::windowed(prepared, buckets, attempt, sigmas)).flatten()
     }
 
@@ -608,7 +612,8 @@ impl CudaPlan {
         }
         let mut levels = lock(&self.levels);
         let why = match levels.first_mut() {
-            Some(Some(ready)) => {
+            // Windows alone ask for more samples as they go.
+            Some(Some(ready)) if !ready.level.without_comb() => {
                 let (device, kernels) = (&self.device, &self.kernels);
                 match ready.run_staged(device, kernels, &self.plan, signal)? {
                     Ok((head, entries)) => {
@@ -874,7 +879,8 @@ impl Ready {
         // A pass has this many threads' worth of work.
         let useful = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
         let few = batch <= kernels.clusters / 2;
-        if kernels.cluster.is_some() && few && self.level.bins <= CLUSTER_BINS {
+        let most = if self.level.without_comb() { WINDOW_CLUSTER } else { CLUSTER_BINS };
+        if kernels.cluster.is_some() && few && self.level.bins <= most {
             return (true, kernels.size, batch);
         }
         // One signal gets all the blocks it can use, many signals share them.

@@ -131,6 +131,8 @@ struct Threads {
     }
     std::vector<Tone> met = std::vector<Tone>(HITS);
     Tone* tones() { return met.data(); }
+    std::vector<Spread> windows = std::vector<Spread>(WINDOWS + 1);
+    Spread* spreads() { return windows.data(); }
     const double* series(u32 window) {
         const Hash& h = window == 1 ? args().window[0] : args().verify;
         return global<double>(args().tables + h.series);

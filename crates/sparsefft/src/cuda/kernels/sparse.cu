@@ -79,6 +79,11 @@ struct Blocks {
         __shared__ Tone tones[HITS];
         return tones;
     }
+    // The windows of windows.cuh.
+    __device__ static Spread* spreads() {
+        __shared__ __align__(16) unsigned char spreads[(WINDOWS + 1) * sizeof(Spread)];
+        return (Spread*)spreads;
+    }
     // The responses of the two kinds of windows.
     __device__ static double* series(u32 window) {
         __shared__ double series[2][96];

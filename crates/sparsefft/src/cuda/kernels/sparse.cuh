@@ -109,9 +109,9 @@ struct Args {
     u64 comb_ladders, window_ladders;
     double sigmas, threshold[4 * LINES + 1], normal[33];
     Hash comb, verify, window[ROUNDS];
-    // windows.cuh, if there are any: tables of windows and of their shapes by size; in the workspace the windows,
+    // windows.cuh, if there are any: tables of windows and of their shapes by size; in the workspace
     // roots of coefficients, and vectors of the joint fit; coefficients that were asked for, if known.
-    u64 spreads, shapes, spread_work, spread_roots, spread_fit;
+    u64 spreads, shapes, spread_roots, spread_fit;
     double spread_k;
     u32 spread_windows, pad_windows;
 };
@@ -1005,7 +1005,7 @@ template <class Group> struct Engine {
         }
     }
 
-    // certify: how many of this block's buckets of the verifying hash are not explained.
+    // certify: how many of this block's buckets of the verifying hash are not explained, or no numbers.
     __device__ double unexplained(double limit, u32 known_end, u32 end) {
         const Hash& v = args().verify;
         u32 per = share(v), low = g.block * per;
@@ -1013,7 +1013,7 @@ template <class Group> struct Engine {
         u32 size = min_u32(per, v.buckets - low);
         peel_owned(v, low, size, known_end, end);
         double left = 0.0;
-        for (u32 b = g.thread; b < size; b += g.threads) left += One(g.pool() + 4 * b).energy() > limit;
+        for (u32 b = g.thread; b < size; b += g.threads) left += !(One(g.pool() + 4 * b).energy() <= limit);
         return left;
     }
 
@@ -1591,7 +1591,7 @@ template <class Group> struct Engine {
             left = unexplained(limit, first, first + count().changes);
         } else {
             for (u32 b = g.rank; b < v.buckets; b += g.size)
-                left += One(bins(v, 0) + 4 * b).energy() > limit;
+                left += !(One(bins(v, 0) + 4 * b).energy() <= limit);
         }
         next_parts();
         leave(0, left);

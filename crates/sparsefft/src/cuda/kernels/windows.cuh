@@ -29,12 +29,23 @@ const double CROWDED_WINDOW = 0.8;
 // Rounding relative to the energy of the same bucket.
 const double WINDOW_ROUNDING = 1e-24;
 
+// A coefficient in the list of a bucket: number c is in nodes 4c to 4c + 3 of a window. `next` is one more than
+// the number of the next node.
+struct __align__(16) Node {
+    u64 f;
+    double gain;
+    u32 next, pad[3];
+};
+
+// Longest list that is put in order in one go.
+const u32 SHORT = 16;
+
 // A window hash, and where its things lie in the workspace: what the known leave, [bucket][shift], and the
 // energies of that; of each bucket the head of its list, one more than a node, and the head that its energy stands
-// for; of each coefficient the lowest bucket that it reaches, and four nodes, each with the next one and the gain.
+// for; of each coefficient the lowest bucket that it reaches, and its nodes.
 struct Spread {
     Hash h;
-    u64 rest, energies, heads, seen, low, links, gains;
+    u64 rest, energies, heads, seen, low, nodes;
     u32 most, pad;
 };
 
@@ -68,8 +79,8 @@ template <class Group> struct Windows : Engine<Group> {
     using Base::sum;
     using Base::sync;
 
-    // Windows so far, coefficients so far, and how many of these the first window gave.
-    u32 made, total, early;
+    // Windows so far, and coefficients so far.
+    u32 made, total;
     // Buckets that are not explained: of the last window, and of all.
     double open_last, open_all;
     // Finds that one line does not place, the largest |x|² of any sample, buckets of the further windows.
@@ -77,12 +88,13 @@ template <class Group> struct Windows : Engine<Group> {
     u32 more_buckets;
 
     __device__ Windows(Group& g, u32 signal) : Base(g, signal) {
-        made = total = early = more_buckets = 0;
+        made = total = more_buckets = 0;
         open_last = open_all = weak = peak = 0.0;
     }
 
     template <class T> __device__ T* at(u64 place) { return this->template work<T>(place); }
-    __device__ Spread& spread(u32 w) { return at<Spread>(args().spread_work)[w]; }
+    // Every block keeps the windows in its shared memory.
+    __device__ const Spread& spread(u32 w) { return g.spreads()[w]; }
     __device__ Z* roots() { return at<Z>(args().spread_roots); }
 
     // Empty lists.
@@ -103,25 +115,46 @@ template <class Group> struct Windows : Engine<Group> {
         at<u32>(s.low)[c] = low;
         for (u32 i = 0; i < 4; i++) {
             u32 b = low + i >= h.buckets ? low + i - h.buckets : low + i, node = 4 * c + i;
-            at<double>(s.gains)[node] = response(h, first + i - p);
-            at<u32>(s.links)[node] = g.exchange(at<u32>(s.heads) + b, node + 1);
+            Node n = {f, response(h, first + i - p), g.exchange(at<u32>(s.heads) + b, node + 1), {}};
+            at<Node>(s.nodes)[node] = n;
         }
     }
 
     // Does something with every coefficient that reaches bucket b and its gain there, in the order of the
     // frequencies. Lists are short: there are no fewer buckets than coefficients.
     template <class Do> __device__ void each(const Spread& s, u32 b, Do act) {
-        const u32* links = at<u32>(s.links);
+        const Node* nodes = at<Node>(s.nodes);
         const u32 head = at<u32>(s.heads)[b];
+        u64 f[SHORT];
+        double gain[SHORT];
+        u32 c[SHORT], m = 0;
+        for (u32 node = head; node; m++) {
+            if (m == SHORT) return each_of_many(nodes, head, act);
+            const Node n = nodes[node - 1];
+            u32 i = m;
+            for (; i > 0 && (f[i - 1] > n.f || (f[i - 1] == n.f && c[i - 1] > (node - 1) >> 2)); i--) {
+                f[i] = f[i - 1];
+                gain[i] = gain[i - 1];
+                c[i] = c[i - 1];
+            }
+            f[i] = n.f;
+            gain[i] = n.gain;
+            c[i] = (node - 1) >> 2;
+            node = n.next;
+        }
+        for (u32 i = 0; i < m; i++) act(c[i], gain[i]);
+    }
+    // The same for a long list: the next one is looked for every time.
+    template <class Do> __device__ void each_of_many(const Node* nodes, u32 head, Do act) {
         u64 last_f = 0;
         u32 last_c = 0;
         bool begun = false;
-        while (head) {
+        while (true) {
             u64 best_f = 0;
             u32 best = 0;
-            for (u32 node = head; node; node = links[node - 1]) {
+            for (u32 node = head; node; node = nodes[node - 1].next) {
                 u32 c = (node - 1) >> 2;
-                u64 f = known()[c].f;
+                u64 f = nodes[node - 1].f;
                 if (begun && (f < last_f || (f == last_f && c <= last_c))) continue;
                 if (best && (f > best_f || (f == best_f && c > (best - 1) >> 2))) continue;
                 best = node;
@@ -131,7 +164,7 @@ template <class Group> struct Windows : Engine<Group> {
             last_f = best_f;
             last_c = (best - 1) >> 2;
             begun = true;
-            act(last_c, at<double>(s.gains)[best - 1]);
+            act(last_c, nodes[best - 1].gain);
         }
     }
 
@@ -169,7 +202,8 @@ template <class Group> struct Windows : Engine<Group> {
                     at<u32>(s.seen)[b] = head;
                 }
                 const double e = energies[b];
-                if (e > limit && e > limit + 4.0 * OWN_ROUNDING * One(measured + 4 * b).energy()) {
+                // Not what is no number either.
+                if (!(e <= limit) && !(e <= limit + 4.0 * OWN_ROUNDING * One(measured + 4 * b).energy())) {
                     all += 1.0;
                     last += w + 1 == to;
                 }
@@ -278,10 +312,6 @@ template <class Group> struct Windows : Engine<Group> {
         }
     }
 
-    // The coefficients that window w has a say in: those which the first window has settled gain nothing from
-    // smaller ones, in which everything meets everything.
-    __device__ u32 from(u32 w) { return w == 0 ? 0 : early; }
-
     // Σ over the buckets that c reaches in all windows of what they hold, against its tone; the buckets are
     // `rest` or, where `image`, those that the hash needs no more.
     __device__ Z against(u32 c, bool image, double best, double& gains) {
@@ -289,14 +319,14 @@ template <class Group> struct Windows : Engine<Group> {
         Z all = z_of(0.0, 0.0);
         gains = 0.0;
         for (u32 w = 0; w < made; w++) {
-            if (c < from(w)) continue;
             const Spread& s = spread(w);
             const Z* held = at<Z>(image ? s.h.spare : s.rest);
+            const Node* nodes = at<Node>(s.nodes) + 4 * c;
             const u32 low = at<u32>(s.low)[c];
             const double weight = best / floor_of(s.h);
+#pragma unroll
             for (u32 i = 0; i < 4; i++) {
-                const double gain = at<double>(s.gains)[4 * c + i];
-                if (gain == 0.0) continue;
+                const double gain = nodes[i].gain;
                 const u32 b = low + i >= s.h.buckets ? low + i - s.h.buckets : low + i;
                 const One l(held + 4 * b);
                 all = plus(all, scaled(project(l, 0, z), weight * gain));
@@ -306,34 +336,35 @@ template <class Group> struct Windows : Engine<Group> {
         return all;
     }
 
-    // Least squares of all values over all windows. Columns are scaled to one. Returns whether some value
-    // changed by more than a thousandth.
+    // Least squares of all values over all windows: conjugate gradients with columns scaled to one, in the form
+    // that adds up both its products at once (Chronopoulos and Gear), so that a step has two barriers. Vectors of
+    // the last step stay as they were while all threads compute the next ones. Returns whether some value changed
+    // by more than a thousandth.
     FAR_MEMBER bool polish() {
         const u32 size = args().capacity;
-        Z *change = at<Z>(args().spread_fit), *right = change + size, *direction = right + size,
-          *image = direction + size;
-        double* scale = (double*)(image + size);
+        Z *change = at<Z>(args().spread_fit), *direction = change + size, *image = direction + size,
+          *right[2] = {image + size, image + 2 * size}, *turned[2] = {image + 3 * size, image + 4 * size};
+        double* scale = (double*)(image + 5 * size);
         double best = 1e300;
         for (u32 w = 0; w < made; w++) best = fmin(best, floor_of(spread(w).h));
-        double start = 0.0, energy = 0.0;
+        double energy = 0.0, gains;
         for (u32 c = g.rank; c < total; c += g.size) {
-            double gains;
-            Z r = against(c, false, best, gains);
+            const Z r = against(c, false, best, gains), zero = z_of(0.0, 0.0);
             const double by = 1.0 / sqrt(gains);
             scale[c] = by;
-            right[c] = direction[c] = r = scaled(r, by);
-            change[c] = z_of(0.0, 0.0);
-            start += norm(r);
+            right[0][c] = right[1][c] = scaled(r, by);
+            change[c] = direction[c] = image[c] = turned[0][c] = turned[1][c] = zero;
             const Entry e = known()[c];
             energy += (e.re * e.re + e.im * e.im) * gains;
         }
         next_parts();
-        leave(0, start);
-        leave(1, energy);
+        leave(0, energy);
         sync();
-        start = sum(0);
-        const double goal = fmax(1e-26 * start, 1e-31 * sum(1));
-        for (u32 step = 0; step < 60 && start > goal; step++) {
+        double goal = 1e-31 * sum(0), length = 0.0, alpha = 0.0, beta = 0.0;
+        for (u32 step = 0; step < 80; step++) {
+            const Z *r = right[step & 1], *t = turned[step & 1];
+            // r - α(w + βs): what the last step left.
+            auto next = [&](u32 c) { return minus(r[c], scaled(plus(image[c], scaled(t[c], beta)), alpha)); };
             for (u32 w = 0; w < made; w++) {
                 const Spread& s = spread(w);
                 for (u32 b = g.rank; b < s.h.buckets; b += g.size) {
@@ -341,41 +372,42 @@ template <class Group> struct Windows : Engine<Group> {
                     Z v[4];
                     for (u32 tau = 0; tau < 4; tau++) v[tau] = z_of(0.0, 0.0);
                     each(s, b, [&](u32 c, double gain) {
-                        if (c >= from(w)) add_tone(v, scaled(direction[c], gain * scale[c]), roots()[c]);
+                        add_tone(v, scaled(next(c), gain * scale[c]), roots()[c]);
                     });
                     Z* to = at<Z>(s.h.spare) + 4 * b;
                     for (u32 tau = 0; tau < 4; tau++) to[tau] = v[tau];
                 }
             }
-            sync();
-            double curvature = 0.0;
             for (u32 c = g.rank; c < total; c += g.size) {
-                double gains;
-                const Z q = scaled(against(c, true, best, gains), scale[c]), d = direction[c];
+                const Z d = plus(r[c], scaled(direction[c], beta));
+                if (step > 0) {
+                    direction[c] = d;
+                    change[c] = plus(change[c], scaled(d, alpha));
+                }
+                right[~step & 1][c] = next(c);
+                turned[~step & 1][c] = plus(image[c], scaled(t[c], beta));
+            }
+            sync();
+            double square = 0.0, product = 0.0;
+            for (u32 c = g.rank; c < total; c += g.size) {
+                const Z q = scaled(against(c, true, best, gains), scale[c]), d = right[~step & 1][c];
                 image[c] = q;
-                curvature += d.x * q.x + d.y * q.y;
+                square += norm(d);
+                product += d.x * q.x + d.y * q.y;
             }
             next_parts();
-            leave(0, curvature);
+            leave(0, square);
+            leave(1, product);
             sync();
-            curvature = sum(0);
+            square = sum(0);
+            product = sum(1);
+            if (step == 0) goal = fmax(goal, 1e-16 * square);
+            if (square <= goal) break;
+            beta = step == 0 ? 0.0 : square / length;
+            const double curvature = product - (step == 0 ? 0.0 : beta * square / alpha);
             if (!(curvature > 0.0)) break;
-            const double by = start / curvature;
-            double next = 0.0;
-            for (u32 c = g.rank; c < total; c += g.size) {
-                change[c] = plus(change[c], scaled(direction[c], by));
-                right[c] = minus(right[c], scaled(image[c], by));
-                next += norm(right[c]);
-            }
-            next_parts();
-            leave(0, next);
-            sync();
-            next = sum(0);
-            const double keep = next / start;
-            for (u32 c = g.rank; c < total; c += g.size)
-                direction[c] = plus(right[c], scaled(direction[c], keep));
-            start = next;
-            sync();
+            alpha = square / curvature;
+            length = square;
         }
         double much = 0.0;
         for (u32 c = g.rank; c < total; c += g.size) {
@@ -404,7 +436,7 @@ template <class Group> struct Windows : Engine<Group> {
     // One more window, of 2^log buckets, less everything that is known.
     FAR_MEMBER void widen(u32 log) {
         const u32 w = made;
-        if (g.rank == 0) {
+        if (g.thread == 0) {
             Spread s = this->template table<Spread>(args().spreads)[w];
             Hash h = this->template table<Hash>(args().shapes)[log - LEAST_LOG];
             h.bins = s.h.bins;
@@ -413,9 +445,9 @@ template <class Group> struct Windows : Engine<Group> {
             const u64 back = reduced(h.step * (h.reads / 2));
             h.back = back ? args().n - back : 0;
             s.h = h;
-            spread(w) = s;
+            g.spreads()[w] = s;
         }
-        sync();
+        g.block_sync();
         const Spread& s = spread(w);
         clear(s, s.h.buckets);
         const u64 offsets[1] = {0};
@@ -434,7 +466,6 @@ template <class Group> struct Windows : Engine<Group> {
         }
         lines_read += s.h.reads;
         more_buckets += s.h.buckets;
-        if (w == 1) early = total;
         made = w + 1;
         refresh(0, made, false);
     }
@@ -446,9 +477,12 @@ template <class Group> struct Windows : Engine<Group> {
         if (g.rank == 0) {
             Counters zero = {};
             count() = zero;
-            spread(0) = given[0];
-            spread(VERIFYING) = given[VERIFYING];
         }
+        if (g.thread == 0) {
+            g.spreads()[0] = given[0];
+            g.spreads()[VERIFYING] = given[VERIFYING];
+        }
+        g.block_sync();
         clear(given[0], h.buckets);
         clear(given[VERIFYING], v.buckets);
         const u64 offsets[1] = {0};
@@ -490,8 +524,7 @@ template <class Group> struct Windows : Engine<Group> {
                 if (full()) return FULL;
             }
             if (open_last == 0.0) break;
-            if (weak > 0.0) return WEAK;
-            if (stalled >= 3.0 || made == args().spread_windows) return OPEN;
+            if (stalled >= 3.0 || made == args().spread_windows) return weak > 0.0 ? WEAK : OPEN;
             // What was asked for is not what is there.
             if (k > 0.0 && total + 3.0 * open_last > 4.0 * k + 16.0) return OPEN;
             double wanted = fmax(ceil(0.25 * open_last), k - total) * BUCKETS_EACH;
@@ -520,7 +553,7 @@ template <class Group> struct Windows : Engine<Group> {
         refresh(VERIFYING, VERIFYING + 1, false);
         const double* energies = at<double>(spread(VERIFYING).energies);
         double left = 0.0;
-        for (u32 b = g.rank; b < v.buckets; b += g.size) left += energies[b] > limit;
+        for (u32 b = g.rank; b < v.buckets; b += g.size) left += !(energies[b] <= limit);
         next_parts();
         leave(0, left);
         sync();
