@@ -131,6 +131,26 @@ impl BucketFft {
         }
     }
 
+    /// Whether [`process_within`](BucketFft::process_within) moves less memory than
+    /// [`process`](BucketFft::process).
+    pub(crate) fn works_within(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(_) = &self.steps {
+            return true;
+        }
+        false
+    }
+
+    /// [`process`](BucketFft::process) of lines in their place.
+    pub(crate) fn process_within(&self, lines: &mut [Line], scratch: &mut [Line], factor: f64) {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(plan) = &self.steps {
+            return plan.run_within(lines, scratch, factor);
+        }
+        let input = lines.to_vec();
+        self.process(&input, lines, scratch, factor);
+    }
+
     /// The steps one after the other, without a factor.
     fn passes(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
         assert!(input.len() == self.size && out.len() == self.size);
@@ -463,20 +483,43 @@ mod columns {
             scratch: &mut [Line],
             factor: f64,
         ) {
+            assert!(input.len() == self.size && out.len() == self.size);
+            // SAFETY: both have a line for every bucket.
+            unsafe { self.run_at(input.as_ptr(), out.as_mut_ptr(), scratch, factor) }
+        }
+
+        /// See [`process_within`](super::BucketFft::process_within).
+        pub(super) fn run_within(&self, lines: &mut [Line], scratch: &mut [Line], factor: f64) {
+            assert!(lines.len() == self.size);
+            let out = lines.as_mut_ptr();
+            // SAFETY: there is a line for every bucket; all are read before any is written.
+            unsafe { self.run_at(out, out, scratch, factor) }
+        }
+
+        /// # Safety
+        /// `input` and `out` are lines for all buckets; they may be the same.
+        unsafe fn run_at(
+            &self,
+            input: *const Line,
+            out: *mut Line,
+            scratch: &mut [Line],
+            factor: f64,
+        ) {
             let size = self.size;
-            assert!(input.len() == size && out.len() == size && scratch.len() >= size);
+            assert!(scratch.len() >= size);
             let work = 4 * size as u64;
             let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
-            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out));
+            let input = Shared(input.cast_mut());
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
             let begin = |which: Range<usize>| unsafe {
                 let tile = scratch.at(0).cast();
                 if self.apart.is_empty() {
-                    begin_by_four(&self.passes, which, input.as_ptr().cast(), tile);
+                    begin_by_four(&self.passes, which, input.at(0).cast(), tile);
                 } else {
-                    begin_by_eight(&self.passes, &self.apart, which, input.as_ptr().cast(), tile);
+                    begin_by_eight(&self.passes, &self.apart, which, input.at(0).cast(), tile);
                 }
             };
             // SAFETY: as above.

@@ -50,9 +50,12 @@ pub(crate) struct Hash {
 pub(crate) struct Buffers {
     /// Offsets of the lines measured so far.
     pub(crate) offsets: Vec<u64>,
-    /// Samples of a comb, line after line, kept so that a finer comb need not read them again.
+    /// Samples of a comb, line after line, kept where a finer comb is likely, which then need not read
+    /// them again. Else old content.
     raw: Vec<Line>,
-    /// The bins, line after line.
+    /// Whether they were kept.
+    kept: bool,
+    /// The bins, line after line; after the last one old content.
     pub(crate) measured: Vec<Line>,
     /// The bins less what is known; empty until peeling begins.
     pub(crate) residual: Vec<Line>,
@@ -74,10 +77,12 @@ impl Buffers {
     }
 }
 
-/// Room for `size` lines from `at` on, after which there are none; old content stays.
+/// Room for `size` lines from `at` on; old content stays, also after them.
 fn room(lines: &mut Vec<Line>, at: usize, size: usize) -> &mut [Line] {
-    lines.resize(at + size, Line::ZERO);
-    &mut lines[at..]
+    if lines.len() < at + size {
+        lines.resize(at + size, Line::ZERO);
+    }
+    &mut lines[at..at + size]
 }
 
 impl std::ops::Deref for Hash {
@@ -161,8 +166,10 @@ impl Hash {
             Kind::Comb => (d % self.n, self.n / self.buckets as u64),
             Kind::Window { permutation, kaiser } => {
                 let back = progression(0, permutation.sigma, kaiser.reach() as u64, self.n);
-                let start = (d as u128 + self.n as u128 - back as u128) % self.n as u128;
-                (start as u64, permutation.sigma)
+                // d - back modulo n, with d nearly always below n.
+                let d = if d < self.n { d } else { d % self.n };
+                let start = if d >= back { d - back } else { self.n - (back - d) };
+                (start, permutation.sigma)
             }
         }
     }
@@ -191,7 +198,11 @@ impl Hash {
         match &self.kind {
             Kind::Comb => {
                 let at = self.offsets.len() * reads;
-                read_in_parts(run.signal, start, step, room(&mut self.buffers.raw, at, reads))?;
+                // An unknown number of coefficients is found by finer and finer combs.
+                self.buffers.kept = run.plan.problem.k().is_none() || !self.fft.works_within();
+                let Buffers { raw, measured, kept, .. } = &mut self.buffers;
+                let lines = room(if *kept { raw } else { measured }, at, reads);
+                read_in_parts(run.signal, start, step, lines)?;
                 run.clock.lap(Stage::Permute);
                 self.append(run, d)
             }
@@ -208,7 +219,7 @@ impl Hash {
                 let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, buckets, 1.0);
+                let finite = self.transform(run, d, Some(buckets), 1.0);
                 let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
                 run.workspace.give(room);
                 run.workspace.give(folded);
@@ -219,17 +230,33 @@ impl Hash {
 
     /// Transforms the last line of samples of a comb.
     fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
-        let raw = std::mem::take(&mut self.buffers.raw);
         let size = self.buckets;
-        let lines = &raw[raw.len() - size..];
-        let finite = self.transform(run, d, lines, 1.0 / size as f64);
-        let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
-        self.buffers.raw = raw;
-        outcome
+        let factor = 1.0 / size as f64;
+        if self.kept {
+            let raw = std::mem::take(&mut self.buffers.raw);
+            let lines = &raw[self.offsets.len() * size..][..size];
+            let finite = self.transform(run, d, Some(lines), factor);
+            let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
+            self.buffers.raw = raw;
+            return outcome;
+        }
+        if self.transform(run, d, None, factor) {
+            return Ok(());
+        }
+        let (start, step) = self.walk(d);
+        let mut lines = vec![Line::ZERO; size];
+        read_in_parts(run.signal, start, step, &mut lines)?;
+        Err(self.blame(d, &lines))
     }
 
-    /// Transforms one line and appends the bins; whether they are finite.
-    fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
+    /// Transforms one line, or what stands in its place, and appends the bins; whether they are finite.
+    fn transform(
+        &mut self,
+        run: &mut Run<'_>,
+        d: u64,
+        lines: Option<&[Line]>,
+        factor: f64,
+    ) -> bool {
         let size = self.buckets;
         let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let at = offsets.len() * size;
@@ -238,7 +265,10 @@ impl Hash {
         let peeled = !residual.is_empty();
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
-        self.fft.process(lines, line, &mut scratch, factor);
+        match lines {
+            Some(lines) => self.fft.process(lines, line, &mut scratch, factor),
+            None => self.fft.process_within(line, &mut scratch, factor),
+        }
         run.workspace.give(scratch);
         if current {
             *total += add_line(line, energy);
@@ -259,10 +289,18 @@ impl Hash {
         non_finite_in(lines, start, step, self.n).unwrap_or(Error::Overflow { limit })
     }
 
-    /// The comb with a multiple of the bins, reading only what this one has not read.
+    /// The comb with a multiple of the bins, reading only what this one has not kept.
     pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
         let factor = fft.size() / self.buckets;
         let mut finer = Hash::new(run, fft, Kind::Comb);
+        if !self.kept {
+            for &d in &self.offsets {
+                finer.measure_more(run, d)?;
+            }
+            self.recycle(run);
+            return Ok(finer);
+        }
+        finer.buffers.kept = true;
         let mut room_for_part = run.workspace.take_at_least(self.buckets);
         let part = &mut room_for_part[..self.buckets];
         for (j, &d) in self.offsets.iter().enumerate() {
@@ -350,7 +388,12 @@ impl Hash {
 
     /// Energy of one measured bin.
     pub(crate) fn measured_energy(&self, b: usize) -> f64 {
-        self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
+        self.measured_lanes_of(b).energy()
+    }
+
+    /// Every line of every bin as measured.
+    pub(crate) fn measured_lines(&self) -> &[Line] {
+        &self.measured[..self.offsets.len() * self.buckets]
     }
 
     /// Whether what is known has been taken out of all bins.
@@ -361,34 +404,38 @@ impl Hash {
     /// Starts peeling: the residual becomes the measured bins. The energies are those of what was
     /// measured or left last; [`sum_energies`](Hash::sum_energies) makes them current.
     pub(crate) fn begin_peeling(&mut self) {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         residual.clear();
-        residual.extend_from_slice(measured);
+        residual.extend_from_slice(&measured[..all]);
     }
 
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
     pub(crate) fn go_on_peeling(&mut self) -> usize {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         let done = residual.len();
-        residual.extend_from_slice(&measured[done..]);
+        residual.extend_from_slice(&measured[done..all]);
         done / self.buckets
     }
 
     /// [`begin_peeling`](Hash::begin_peeling) for the last time: what was measured is given up.
     pub(crate) fn begin_last_peeling(&mut self) {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         std::mem::swap(measured, residual);
+        residual.truncate(all);
     }
 
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
         *total = 0.0;
-        for line in from.chunks_exact(size) {
+        for line in from.chunks_exact(size).take(offsets.len()) {
             *total += add_line(line, energy);
         }
     }

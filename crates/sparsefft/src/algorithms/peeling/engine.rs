@@ -255,7 +255,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         };
         self.power = comb.total / comb.lanes() as f64;
-        if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
+        if self.power < TINY_POWER && comb.measured_lines().iter().any(|line| *line != Line::ZERO) {
             self.comb = Some(comb);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
@@ -369,7 +369,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             hash.measure_more(self.run, d)?;
         }
         self.power = window_power(&hash);
-        if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
+        if self.power < TINY_POWER && hash.measured_lines().iter().any(|line| *line != Line::ZERO) {
             hash.recycle(self.run);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
