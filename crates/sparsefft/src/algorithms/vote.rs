@@ -35,6 +35,7 @@ use crate::stages::tally::{Election, Kept, Voter, median};
 use crate::stages::unity::Unity;
 use crate::{Complex, Error};
 use rustfft::{Fft, FftDirection};
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -776,11 +777,15 @@ impl<'a> Here<'a> {
 /// Keeps the largest of these by amplitude, at most so many, in rising order of frequency.
 pub(crate) fn largest<T>(tones: &mut Vec<T>, most: usize, of: impl Fn(&T) -> (u64, Complex<f64>)) {
     if tones.len() > most {
-        tones.select_nth_unstable_by(most - 1, |a, b| {
-            let ((f, v), (g, w)) = (of(a), of(b));
-            w.norm_sqr().total_cmp(&v.norm_sqr()).then(f.cmp(&g))
-        });
-        tones.truncate(most);
+        // By keys, which are cheap to compare and to move. Energies are positive, so their bits are
+        // ordered like them.
+        let key = |t: &T| {
+            let (f, v) = of(t);
+            (Reverse(v.norm_sqr().to_bits()), f)
+        };
+        let mut keys: Vec<_> = tones.iter().map(key).collect();
+        let last = *keys.select_nth_unstable(most - 1).1;
+        tones.retain(|t| key(t) <= last);
         tones.sort_unstable_by_key(|t| of(t).0);
     }
 }

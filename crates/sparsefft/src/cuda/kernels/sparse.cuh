@@ -5,7 +5,7 @@
 // from reduced numbers that every thread sees, so no host is needed in between.
 //
 // The mathematics and the thresholds are those of algorithms/peeling.rs; names are the same.
-// Not done here: retries with more bins, hashes without a comb, joint refinement of all values.
+// Not done here: retries with more bins, joint refinement of all values; hashes without a comb are in windows.cuh.
 // The status tells the host, which then goes on.
 //
 // Items are shared out by thread number and nothing depends on how many threads there are, so the
