@@ -261,20 +261,29 @@ impl Hash {
         let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
-        let current = residual.is_empty() && energy.len() == size;
         let peeled = !residual.is_empty();
+        if at == 0 {
+            energy.clear();
+            energy.resize(size, 0.0);
+            *total = 0.0;
+        }
+        // Whether these are the energies of all lines before.
+        let whole = !peeled && energy.len() == size;
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
-        match lines {
-            Some(lines) => self.fft.process(lines, line, &mut scratch, factor),
-            None => self.fft.process_within(line, &mut scratch, factor),
-        }
+        let sums = whole.then_some(&mut energy[..]);
+        let added = match lines {
+            Some(lines) => self.fft.process_and_add(lines, line, &mut scratch, factor, sums),
+            None => self.fft.process_within(line, &mut scratch, factor, sums),
+        };
         run.workspace.give(scratch);
-        if current {
-            *total += add_line(line, energy);
-        } else if peeled {
+        if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
             *total += line.iter().map(line_energy).sum::<f64>();
+        } else if added {
+            *total = sum(energy);
+        } else if whole {
+            *total += add_line(line, energy);
         } else {
             self.sum_energies();
         }
@@ -360,6 +369,16 @@ impl Hash {
         }
     }
 
+    /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
+    pub(crate) fn amplitude(&self, f: u64, b: usize) -> Option<f64> {
+        self.amplitudes([f; 4], &[b as u32])[0]
+    }
+
+    /// [`amplitude`](Hash::amplitude) of up to four frequencies, each in its bucket.
+    pub(crate) fn amplitudes(&self, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] {
+        amplitudes_of(self, f, bins)
+    }
+
     /// The number of bins, and what was measured, to be changed.
     #[inline(always)] // two addresses
     pub(crate) fn bins_mut(&mut self) -> (usize, &mut Buffers) {
@@ -441,6 +460,22 @@ impl Hash {
     }
 }
 
+dispatch! {
+    /// The sum of all.
+    fn sum(values: &[f64]) -> f64 = sum_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn sum_body<const FMA: bool>(values: &[f64]) -> f64 {
+    let (eight, rest) = values.as_chunks::<8>();
+    let mut sums = [F4::<FMA>::ZERO; 2];
+    for [a, b, c, d, e, f, g, h] in eight {
+        sums[0] = sums[0] + F4([*a, *b, *c, *d]);
+        sums[1] = sums[1] + F4([*e, *f, *g, *h]);
+    }
+    (sums[0] + sums[1]).sum() + rest.iter().sum::<f64>()
+}
+
 /// Adds the energy of each line to its bin; returns the sum of what was added.
 fn add_line(lines: &[Line], energy: &mut [f64]) -> f64 {
     // Fixed chunks, so that the sum is the same for every number of threads.
@@ -473,6 +508,39 @@ fn add_energies_body<const FMA: bool, R: Row>(lines: &[Line], energy: &mut [f64]
         total += more;
     }
     total
+}
+
+dispatch! {
+    fn amplitudes_of(hash: &Hash, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] = amplitudes_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn amplitudes_body<const FMA: bool>(hash: &Hash, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] {
+    /// Farthest from the middle of a bucket, in buckets, that a frequency is taken from it.
+    const BELONGS: f64 = 0.8;
+    let mut amplitudes = [None; 4];
+    let Kind::Window { permutation, kaiser } = &hash.kind else {
+        let size = hash.buckets as u64;
+        for ((amplitude, f), &b) in amplitudes.iter_mut().zip(f).zip(bins) {
+            *amplitude = (f % size == u64::from(b)).then_some(1.0);
+        }
+        return amplitudes;
+    };
+    let (mut positions, mut middles) = ([0.0; 4], [0.0; 4]);
+    for (i, &b) in bins.iter().enumerate() {
+        (positions[i], middles[i]) = (permutation.position(f[i], hash.buckets), f64::from(b));
+    }
+    let away = F4::<FMA>(positions) - F4(middles);
+    // Around the circle.
+    let size = F4::splat(hash.buckets as f64);
+    let away = away.div(size).round().negate_mul_add(size, away);
+    let inverse = F4::splat(1.0).div(kaiser.response(away)).0;
+    for i in 0..bins.len() {
+        if away.0[i].abs() < BELONGS {
+            amplitudes[i] = Some(inverse[i]);
+        }
+    }
+    amplitudes
 }
 
 dispatch! {

@@ -589,6 +589,9 @@ pub(crate) fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
 /// The bins of a chunk; the last fills up.
 #[inline(always)] // a few loads
 fn filled(chunk: &[u32]) -> [u32; 8] {
+    if let Some(all) = chunk.first_chunk() {
+        return *all;
+    }
     let mut pick = [chunk[chunk.len() - 1]; 8];
     for (pick, &bin) in pick.iter_mut().zip(chunk) {
         *pick = bin;

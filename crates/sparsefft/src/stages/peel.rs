@@ -104,8 +104,11 @@ fn peel_part_body<const FMA: bool, R: Row>(
     let size = peel.size;
     for chunk in known.chunks(R::Wide::COUNT) {
         // Nothing fills up: it is never subtracted.
-        let mut some = [Coefficient::NONE; 8];
-        some[..chunk.len()].copy_from_slice(chunk);
+        let mut filled = [Coefficient::NONE; 8];
+        let some = chunk.first_chunk().unwrap_or_else(|| {
+            filled[..chunk.len()].copy_from_slice(chunk);
+            &filled
+        });
         let mut positions = [0.0; 8];
         for (p, c) in positions.iter_mut().zip(chunk) {
             *p = peel.permutation.position(c.f, size);
@@ -122,7 +125,7 @@ fn peel_part_body<const FMA: bool, R: Row>(
             *of = each(gains);
         }
         for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
-            let tones = tones::<R::Wide>(peel.unity, &some, d);
+            let tones = tones::<R::Wide>(peel.unity, some, d);
             for (i, tone) in tones[..chunk.len()].iter().enumerate() {
                 let tone = R::load(tone);
                 // Mostly neighbours; some go around the end, or reach into another part.

@@ -413,12 +413,15 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
         comb_singles(hash.bins(self.unity), list, &mut singles);
         for (chunk, s) in list.chunks(4).zip(&singles) {
+            let mut four = [Coefficient::NONE; 4];
+            for (i, c) in four[..chunk.len()].iter_mut().enumerate() {
+                *c = s.coefficient(i);
+            }
+            let amplitudes = hash.amplitudes(four.map(|c| c.f), chunk);
             for (i, &b) in chunk.iter().enumerate() {
-                let b = b as usize;
-                let own = WINDOW_ROUNDING * hash.energy[b];
-                let mut c = s.coefficient(i);
-                if s.residual[i] <= limit + own
-                    && let Some(amplitude) = self.amplitude(hash, c.f, b)
+                let mut c = four[i];
+                if s.residual[i] <= limit + WINDOW_ROUNDING * hash.energy[b as usize]
+                    && let Some(amplitude) = amplitudes[i]
                     && self.known.find(c.f).is_none()
                 {
                     c.a *= amplitude;
