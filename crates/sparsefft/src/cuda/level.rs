@@ -788,17 +788,7 @@ impl Level {
             }
         }
         if self.without_comb() {
-            // A value that was found in parts.
-            peaks.sort_unstable_by_key(|p| p.index);
-            peaks.dedup_by(|p, kept| {
-                let same = p.index == kept.index;
-                if same {
-                    kept.value += p.value;
-                }
-                same
-            });
-            let least = negligible * scale * scale;
-            peaks.retain(|p| p.value.norm_sqr() > least);
+            add_up(&mut peaks, negligible * scale * scale);
             sorted = true;
         }
         let rest = if noisy || !peaks.is_empty() {
@@ -846,6 +836,19 @@ impl Level {
         }
         Ok(crate::algorithms::Answer { algorithm, peaks, certificate })
     }
+}
+
+/// Sorts, adds up values that were found in parts, and drops those with no more than the least energy.
+fn add_up(peaks: &mut Vec<Peak>, least: f64) {
+    peaks.sort_unstable_by_key(|p| p.index);
+    peaks.dedup_by(|p, kept| {
+        let same = p.index == kept.index;
+        if same {
+            kept.value += p.value;
+        }
+        same
+    });
+    peaks.retain(|p| p.value.norm_sqr() > least);
 }
 
 /// Sorts by index: the order in which a device finds things is as good as random, and comparing

@@ -16,7 +16,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __align__(n) alignas(n)
-using std::ceil, std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
+using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
     std::sqrt;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
 static void __syncthreads() {}

@@ -527,7 +527,8 @@ template <class Group> struct Windows : Engine<Group> {
             if (stalled >= 3.0 || made == args().spread_windows) return weak > 0.0 ? WEAK : OPEN;
             // What was asked for is not what is there.
             if (k > 0.0 && total + 3.0 * open_last > 4.0 * k + 16.0) return OPEN;
-            double wanted = fmax(ceil(0.25 * open_last), k - total) * BUCKETS_EACH;
+            // A frequency opens up to four buckets.
+            double wanted = fmax(floor(0.25 * open_last + 0.75), k - total) * BUCKETS_EACH;
             for (u32 i = 0; i < round / 2; i++) wanted *= 2.0;
             for (double i = 0.0; i < stalled; i += 1.0) wanted *= 4.0;
             // No fewer than would make lists long.
