@@ -52,3 +52,41 @@ fn three_and_four_in_a_bin_need_no_window() {
         assert!(read(5, &mut rng) > apart + 4 * 32, "round {round}");
     }
 }
+
+/// Two crowded bins that also meet in the coarser comb are told apart by the verifying hash, which is
+/// read in any case.
+#[test]
+fn crowds_that_meet_again_need_no_window() {
+    const LONG: u64 = 1 << 22;
+    const FINE: u64 = 4096;
+    let plan = Plan::new(Problem::new(LONG).sparsity(1000).noise(Noise::Exact)).unwrap();
+    assert!(plan.to_string().contains("4096"), "{plan}");
+    let mut rng = Rng::new(62);
+    for round in 0..12 {
+        let mut read = |crowded: &[u64]| {
+            let alone = (0..1000 - crowded.len() as u64).map(|i| 200 + 3 * i);
+            let mut tones: Vec<Tone> = Vec::new();
+            for bin in alone.chain(crowded.iter().copied()) {
+                // No two of a bin beside each other, where digits are lost.
+                let third = tones.iter().filter(|t| t.f % FINE == bin).count() as u64;
+                let f = bin + FINE * (rng.below(LONG / FINE / 6) + third * (LONG / FINE / 3));
+                tones.push(Tone { f, a: rng.phasor() });
+            }
+            let signal = Signal::new(LONG, tones.clone());
+            let s = plan.transform(&signal.samples()).unwrap();
+            assert!(s.certificate().is_certified(), "round {round}: {}", s.certificate());
+            let mut truth: Vec<_> = tones.iter().map(|t| (t.f, t.a)).collect();
+            truth.sort_unstable_by_key(|t| t.0);
+            assert_eq!(s.peaks().len(), truth.len(), "round {round}");
+            for (peak, (f, a)) in s.peaks().iter().zip(truth) {
+                assert_eq!(peak.index, f);
+                let error = (peak.value / LONG as f64 - a).norm();
+                assert!(error < 1e-9, "round {round}: {error}");
+            }
+            s.report().samples_read
+        };
+        let apart = read(&[]);
+        // A coarser comb of 32 bins, in which 77 and 141 meet.
+        assert_eq!(read(&[77, 77, 77, 141, 141, 141]), apart + 4 * 32, "round {round}");
+    }
+}

@@ -2,9 +2,11 @@
 //! chosen.
 //!
 //! Kernels are written once, as `#[inline(always)]` functions over [`wide::F4`] with a constant
-//! `FMA` that says whether AVX2 and FMA may be used. [`dispatch!`] compiles each for the baseline
-//! and for AVX2+FMA and picks at run time; the results differ by rounding only. (Closures and
-//! `array::map` inside kernels do not inherit the instruction set; loops and functions do.)
+//! `FMA` that says whether AVX2 and FMA may be used, or over [`wide::Vector`] and [`rows::Row`], of
+//! which there are more. [`dispatch!`] compiles each for the baseline and for AVX2+FMA,
+//! [`dispatch_rows!`](rows::dispatch_rows) for AVX-512 too, and picks at run time; the results differ
+//! by rounding only. (Closures and `array::map` inside kernels do not inherit the instruction set;
+//! loops and functions do.)
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod columns;

@@ -6,7 +6,9 @@
 //! 2. Bins with one or two frequencies are decoded from their phases.
 //! 3. Frequencies that share a bin with more are found in window hashes with fresh permutations,
 //!    peeled from every hash, and confirmed where they came from.
-//! 4. A window hash that took no part in the decoding must be explained to the noise floor.
+//! 4. A window hash with a permutation of its own must be explained to the noise floor. It takes no
+//!    part in the decoding, but for the few frequencies that crowded bins leave without noise: of
+//!    these it tells which they are, and the comb their values.
 //!
 //! What cannot be explained is reported, never hidden: the caller retries with more bins, falls
 //! back to the dense FFT, or answers `uncertified`.
