@@ -76,12 +76,6 @@ pub(super) struct Entry {
     im: f64,
 }
 
-impl Entry {
-    pub(super) fn new(f: u64, re: f64, im: f64) -> Self {
-        Entry { f, re, im }
-    }
-}
-
 /// As `struct Header`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -239,9 +233,16 @@ impl From<&Args> for NoisyArgs {
     }
 }
 
+/// Most blocks of a cluster.
+const CLUSTER: usize = 16;
+
 /// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
 const SLOT: usize = 304;
 const COUNTERS: usize = 64;
+
+/// As in `enum Status`.
+const BLIND: u32 = 4;
+const FULL: u32 = 7;
 
 /// How a transform on the device ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,12 +256,25 @@ pub(super) enum Status {
 }
 
 impl Header {
+    /// What a block says at its end, in a word behind the entries: how many of its verifying buckets are left
+    /// unexplained, and in bit 31 whether a list had no room.
+    pub(super) fn hear(&mut self, verdict: u64) {
+        if self.status() != Status::Explained {
+            return;
+        }
+        if verdict >> 31 & 1 != 0 {
+            self.status = FULL;
+        } else if verdict != 0 {
+            self.status = BLIND;
+        }
+    }
+
     pub(super) fn status(&self) -> Status {
         match self.status {
             1 => Status::Explained,
             2 => Status::Crowded,
             3 => Status::Left("bins stayed open"),
-            4 => Status::Left("other samples hold more than those of the comb"),
+            BLIND => Status::Left("other samples hold more than those of the comb"),
             5 => Status::Left("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
             _ => Status::Left("a list on the device was full"),
@@ -369,9 +383,13 @@ impl Level {
     /// Sets the most coefficients that come back.
     fn results(&mut self, capacity: usize) {
         self.args.capacity = capacity as u32;
-        // Room for clock readings behind the entries.
-        let bytes = size_of::<Header>() + capacity * size_of::<Entry>() + 512;
-        self.args.out_stride = bytes as u64;
+        // Behind the entries a word of every block, and room for clock readings.
+        self.args.out_stride = (self.verdicts() + 8 * CLUSTER + 512) as u64;
+    }
+
+    /// Where the quick kernels write a word of every block, in bytes.
+    pub(super) fn verdicts(&self) -> usize {
+        size_of::<Header>() + self.args.capacity as usize * size_of::<Entry>()
     }
 
     fn verified_by(
@@ -776,32 +794,38 @@ mod tests {
     type Four = unsafe extern "C" fn(u64, u32, u32, *const Z, f64, *mut u64, *mut Z) -> u32;
     type Functions = (Emulate, Size, Several, Four);
 
+    /// A library of code that emulates kernels.
+    fn build(source: &str, name: &str) -> Option<*mut c_void> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
+        let library = format!("sparsefft-emulate-{name}-{}.so", std::process::id());
+        let library = std::env::temp_dir().join(library);
+        let built = std::process::Command::new("c++")
+            .args(["-std=c++20", "-O2", "-w", "-fno-strict-aliasing", "-fPIC", "-shared", "-pthread", "-o"])
+            .arg(&library)
+            .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
+            .arg(format!("{folder}/{source}"))
+            .status();
+        if !built.is_ok_and(|s| s.success()) {
+            let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
+            return None;
+        }
+        let name = CString::new(library.to_str()?).ok()?;
+        // SAFETY: a library without constructors, just built.
+        let opened = unsafe { dlopen(name.as_ptr(), 2) };
+        assert!(!opened.is_null());
+        let _ = std::fs::remove_file(&library);
+        Some(opened)
+    }
+
     /// The emulation, compiled once per run; without a C++ compiler the tests say so.
     /// `SPARSEFFT_EMULATE_FLAGS=-fsanitize=thread` (and libtsan in `LD_PRELOAD`) looks for missing
     /// barriers.
     fn emulation() -> Option<Functions> {
         static BUILT: OnceLock<Option<Functions>> = OnceLock::new();
         *BUILT.get_or_init(|| {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
-            let library =
-                std::env::temp_dir().join(format!("sparsefft-emulate-{}.so", std::process::id()));
-            let built = std::process::Command::new("c++")
-                .args(["-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-pthread", "-o"])
-                .arg(&library)
-                .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
-                .arg(format!("{folder}/emulate.cpp"))
-                .status();
-            if !built.is_ok_and(|s| s.success()) {
-                let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
-                return None;
-            }
-            let name = CString::new(library.to_str()?).ok()?;
-            // SAFETY: a library without constructors, just built; the types are those of its
-            // functions.
+            let opened = build("emulate.cpp", "sparse")?;
+            // SAFETY: the types are those of its functions.
             unsafe {
-                let opened = dlopen(name.as_ptr(), 2);
-                assert!(!opened.is_null());
-                let _ = std::fs::remove_file(&library);
                 Some((
                     std::mem::transmute::<*mut c_void, Emulate>(dlsym(opened, c"emulate".as_ptr())),
                     std::mem::transmute::<*mut c_void, Size>(dlsym(
@@ -819,6 +843,97 @@ mod tests {
                 ))
             }
         })
+    }
+
+    type Quick = unsafe extern "C" fn(*const QuickArgs, u32, u32, u32, u32) -> bool;
+
+    /// `emulate_cluster.cpp`, likewise.
+    fn cluster() -> Option<Quick> {
+        static BUILT: OnceLock<Option<Quick>> = OnceLock::new();
+        *BUILT.get_or_init(|| {
+            let opened = build("emulate_cluster.cpp", "cluster")?;
+            // SAFETY: the types are those of its functions.
+            unsafe {
+                let size: extern "C" fn() -> u32 =
+                    std::mem::transmute(dlsym(opened, c"emulate_quick_size".as_ptr()));
+                assert_eq!(size() as usize, size_of::<QuickArgs>());
+                Some(std::mem::transmute::<*mut c_void, Quick>(dlsym(
+                    opened,
+                    c"emulate_quick".as_ptr(),
+                )))
+            }
+        })
+    }
+
+    /// `quick.cu` on a signal: what it says at its end, and the coefficients.
+    fn run_quick(
+        problem: &Problem,
+        x: &[Complex<f64>],
+        (bins, verify, threads, bytes): (usize, usize, u32, u32),
+        seed: u32,
+    ) -> Option<(Header, BTreeMap<u64, Complex<f64>>)> {
+        let quick = cluster()?;
+        let plan = Plan::new(problem.clone()).unwrap();
+        let sigmas = crate::stages::certify::upper_quantile(problem.failure / (4 * bins) as f64);
+        let level = Level::quick(plan.prepared(), bins, verify, sigmas).unwrap();
+        let mut out = vec![u64::MAX; level.args.out_stride as usize / 8];
+        let mut args = level.args;
+        args.x = x.as_ptr() as u64;
+        args.tables = level.tables.as_ptr() as u64;
+        args.out = out.as_mut_ptr() as u64;
+        // SAFETY: all buffers have the sizes that the level gives.
+        let ended = unsafe { quick(&QuickArgs::from(&args), bins as u32, threads, bytes, seed) };
+        assert!(ended, "threads wait for ever");
+        // SAFETY: the header and its entries lie at the start of the output.
+        let (mut head, entries) = unsafe {
+            let head = *out.as_ptr().cast::<Header>();
+            let at = out.as_ptr().cast::<u8>().add(size_of::<Header>()).cast::<Entry>();
+            (head, std::slice::from_raw_parts(at, head.known as usize))
+        };
+        for &verdict in &out[level.verdicts() / 8..][..bins / 256] {
+            head.hear(verdict);
+        }
+        assert!(entries.is_sorted_by_key(|e| e.f));
+        let found = entries.iter().map(|e| (e.f, Complex::new(e.re, e.im))).collect();
+        Some((head, found))
+    }
+
+    /// Bins, verifying buckets, threads, and bytes of shared memory, as `QUICK` in `sparse.rs`.
+    const SHAPES: [(usize, usize, u32, u32); 3] =
+        [(256, 32, 256, 112 << 10), (1024, 128, 288, 144 << 10), (4096, 512, 288, 176 << 10)];
+
+    #[test]
+    fn the_quick_kernel_solves_open_bins() {
+        // So many signals have an open bin, and so few are left to the general kernel.
+        let signals: u32 =
+            std::env::var("SPARSEFFT_EMULATE_SIGNALS").map_or(4, |v| v.parse().unwrap());
+        for (shape, log_n, k, range) in
+            [(0, 18, 50, 1.0), (0, 16, 60, 1e2), (1, 19, 220, 1.0), (2, 20, 1000, 1.0)]
+        {
+            let (mut opened, mut left) = (0, 0);
+            for seed in 0..signals {
+                let (truth, x) = signal(1 << log_n, k, range, 0.0, u64::from(seed));
+                let problem = asked(1 << log_n, k, Noise::Exact);
+                let Some((head, found)) = run_quick(&problem, &x, SHAPES[shape], seed) else {
+                    return;
+                };
+                opened += u32::from(head.steps > 3);
+                if head.status() != Status::Explained {
+                    left += 1;
+                    continue;
+                }
+                assert!(found.keys().eq(truth.keys()), "k {k} seed {seed}");
+                for (f, a) in &truth {
+                    let off = (found[f] - a).norm();
+                    assert!(off < 1e-9 * range, "k {k} seed {seed}: {off:e} at {f}");
+                }
+            }
+            let _ = writeln!(
+                std::io::stderr(),
+                "k {k}: of {signals} signals {opened} have open bins, {left} are left"
+            );
+            assert!(left <= 1 + signals / 50, "k {k}: {left} of {signals} are left");
+        }
     }
 
     /// Runs level one of a problem on a signal.

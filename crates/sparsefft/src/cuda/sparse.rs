@@ -197,8 +197,14 @@ struct Ready {
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
     kernel: Kernel,
+    /// Blocks of a quick kernel, each of which has the last word on its buckets.
+    blocks: usize,
     /// Whether all words of the landing place are [`NOTHING`].
     blank: bool,
+    /// The landing place of the transform before, and what that one left there. It is made blank while the next
+    /// one is under way.
+    before: Landing,
+    left: Option<Header>,
     /// What the last transform said.
     last: Option<Header>,
 }
@@ -216,6 +222,19 @@ enum Kernel {
     Quick,
     /// Those of `noisy.cu`.
     Noisy,
+}
+
+impl Kernel {
+    /// The shape of a quick kernel for a level.
+    fn shape(self, level: &Level) -> Option<Quick> {
+        let shapes = match self {
+            Kernel::General => return None,
+            Kernel::Quick => &QUICK,
+            Kernel::Noisy => &NOISY,
+        };
+        let (bins, verify) = level.sizes();
+        shapes.iter().find(|q| 1 << q.bins == bins && 1 << q.verify == verify).copied()
+    }
 }
 
 /// Page-locked memory that results are copied to.
@@ -428,17 +447,16 @@ impl CudaPlan {
                 continue;
             };
             let real = signal.is_real();
-            let answer = if direct {
-                let mut arriving = Arriving { from: &quick, device, entries, ended: Ok(()) };
-                let answer = quick.level.answer(plan, &head, &mut arriving, real, 1);
-                arriving.ended?;
-                quick.tidy(&head);
-                answer
-            } else {
-                // SAFETY: nothing is started on this level before the loop ends.
-                let entries = unsafe { entries.get() };
-                quick.level.answer(plan, &head, entries.iter().copied(), real, 1)
-            };
+            if direct {
+                quick.arrived_all(device, &entries)?;
+            }
+            // SAFETY: nothing is started on this level before the loop ends, and everything is there.
+            let found = unsafe { entries.get() }.iter().copied();
+            let answer = quick.level.answer(plan, &head, found, real, 1);
+            if direct && !quick.confirmed(device, head)? {
+                done.push(None);
+                continue;
+            }
             let read = 4 * head.lines_read;
             let finish = |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
             done.push(answer.ok().map(finish));
@@ -757,12 +775,13 @@ impl CudaPlan {
         let mut bytes = vec![0u8; end];
         self.device.synchronize()?;
         if ready.direct(1) {
-            if ready.landing.words * 8 < end {
+            let landing = if ready.left.is_some() { &ready.before } else { &ready.landing };
+            if landing.words * 8 < end {
                 return Ok(Vec::new());
             }
             // SAFETY: the landing place has this many bytes.
             bytes.copy_from_slice(unsafe {
-                std::slice::from_raw_parts(ready.landing.at.cast::<u8>(), end)
+                std::slice::from_raw_parts(landing.at.cast::<u8>(), end)
             });
         } else {
             let Some(out) = &ready.out else { return Ok(Vec::new()) };
@@ -803,6 +822,7 @@ impl Ready {
         let mut level = level;
         level.tables = Vec::new();
         level.args.tables = tables.device_ptr(stream).0;
+        let blocks = kernel.shape(&level).map_or(0, |shape| shape.cluster as usize);
         Ok(Ready {
             level,
             tables,
@@ -812,7 +832,10 @@ impl Ready {
             batch: 0,
             landing: Landing::empty(),
             kernel,
+            blocks,
             blank: false,
+            before: Landing::empty(),
+            left: None,
             last: None,
         })
     }
@@ -862,11 +885,10 @@ impl Ready {
     ) -> Result<(), Error> {
         let stream = device.stream();
         let batch = args.batch as usize;
-        let (bins, verify) = self.level.sizes();
-        let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
+        let shape = self.kernel.shape(&self.level);
         let noisy = self.kernel == Kernel::Noisy;
         let loaded = if noisy { &kernels.noisy } else { &kernels.quick };
-        let Some((shape, function)) = loaded.iter().find(|(q, _)| fits(q)) else {
+        let Some((shape, function)) = loaded.iter().find(|(q, _)| Some(*q) == shape) else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
         let shape = *shape;
@@ -1002,14 +1024,53 @@ impl Ready {
         Ok(())
     }
 
-    /// Everything that a kernel wrote into the landing place has been read: the next one finds it blank. Not
-    /// sooner, since lines that are written by both sides travel back and forth.
-    fn tidy(&mut self, head: &Header) {
+    /// Makes the landing place of the transform before blank, which is read: lines that are written by both
+    /// sides travel back and forth, so this comes while the next one is waited for.
+    fn tidy(&mut self) {
+        let Some(head) = self.left.take() else { return };
         let known = head.known.min(self.level.args.capacity) as usize;
         let words = (size_of::<Header>() + known * size_of::<Entry>()) / 8;
-        // SAFETY: the landing place has this many words, which the kernel writes once.
-        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
-        self.blank = true;
+        let verdicts = self.level.verdicts() / 8;
+        for (from, count) in [(0, words), (verdicts, self.blocks)] {
+            // SAFETY: the landing place has these words, which the kernel wrote once each.
+            let words = unsafe { std::slice::from_raw_parts_mut(self.before.at.add(from), count) };
+            words.fill(NOTHING);
+        }
+    }
+
+    /// Waits for the words of the blocks. True if they confirm what was found: then everything that the kernel
+    /// writes has been read, and the next one finds another landing place, a blank one.
+    fn confirmed(&mut self, device: &Device, mut head: Header) -> Result<bool, Error> {
+        for i in 0..self.blocks {
+            // SAFETY: these words lie behind the entries.
+            head.hear(unsafe { self.arrived(device, self.landing.at.add(self.level.verdicts() / 8 + i)) }?);
+        }
+        self.last = Some(head);
+        if head.status() != Status::Explained {
+            return Ok(false);
+        }
+        // After the first time both are blank.
+        self.blank = self.before.words > 0;
+        std::mem::swap(&mut self.landing, &mut self.before);
+        self.left = Some(head);
+        Ok(true)
+    }
+
+    /// Waits for all entries.
+    fn arrived_all(&self, device: &Device, entries: &Entries) -> Result<(), Error> {
+        const WORDS: usize = size_of::<Entry>() / 8;
+        let first = entries.at.cast::<u64>();
+        for i in 0..WORDS * entries.count {
+            // SAFETY: as many entries lie there. Nearly all are there when the header is.
+            unsafe {
+                if first.add(i).read_volatile() == NOTHING {
+                    self.arrived(device, first.add(i))?;
+                }
+            }
+        }
+        // What is read next was written before what has been seen.
+        std::sync::atomic::fence(Ordering::Acquire);
+        Ok(())
     }
 
     /// A word that the kernel writes, which is there sooner than the driver knows that the kernel has ended, and
@@ -1067,6 +1128,7 @@ impl Ready {
         let total = if batch == 1 { bytes } else { stride * batch };
         device.shared.context.bind_to_thread().map_err(failed)?;
         self.landing.reserve(total)?;
+        self.blank = false;
         // SAFETY: the landing place has this many words, the buffer on the device as many.
         unsafe {
             let to = std::slice::from_raw_parts_mut(self.landing.at, total / 8);
@@ -1082,7 +1144,13 @@ impl Ready {
             return None;
         }
         // SAFETY: inside the landing place, which is aligned; any bits are a header.
-        Some(unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() })
+        let mut head = unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() };
+        let verdicts = (i * stride + self.level.verdicts()) / 8;
+        for word in 0..self.blocks {
+            // SAFETY: several signals bring all their words.
+            head.hear(unsafe { *self.landing.at.add(verdicts + word) });
+        }
+        Some(head)
     }
 
     /// Transforms these signals and waits for the results to be there.
@@ -1097,6 +1165,7 @@ impl Ready {
             self.clear(device)?;
         }
         self.launch(device, kernels, signals)?;
+        self.tidy();
         self.fetch(device, plan, signals.len())?;
         self.wait(device, signals.len())
     }
@@ -1174,60 +1243,6 @@ impl Ready {
 struct Entries {
     at: *const Entry,
     count: usize,
-}
-
-/// The entries that a kernel writes into the landing place, as they come.
-struct Arriving<'a> {
-    from: &'a Ready,
-    device: &'a Device,
-    entries: Entries,
-    /// What went wrong.
-    ended: Result<(), Error>,
-}
-
-impl Iterator for Arriving<'_> {
-    type Item = Entry;
-
-    fn next(&mut self) -> Option<Entry> {
-        if self.entries.count == 0 || self.ended.is_err() {
-            return None;
-        }
-        let at = self.entries.at.cast::<u64>();
-        // SAFETY: as many entries lie there, each of three words.
-        let words = unsafe { [0, 1, 2].map(|i| at.add(i).read_volatile()) };
-        // Nearly all are there when the header is.
-        let [f, re, im] = if words.contains(&NOTHING) { self.late(at)? } else { words };
-        let entry = Entry::new(f, f64::from_bits(re), f64::from_bits(im));
-        // SAFETY: at most one past the last.
-        self.entries.at = unsafe { self.entries.at.add(1) };
-        self.entries.count -= 1;
-        Some(entry)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.entries.count, Some(self.entries.count))
-    }
-}
-
-impl ExactSizeIterator for Arriving<'_> {}
-
-impl Arriving<'_> {
-    /// Waits for an entry.
-    #[cold]
-    fn late(&mut self, at: *const u64) -> Option<[u64; 3]> {
-        let mut words = [0; 3];
-        for (i, word) in words.iter_mut().enumerate() {
-            // SAFETY: the words of an entry in the landing place.
-            match unsafe { self.from.arrived(self.device, at.add(i)) } {
-                Ok(value) => *word = value,
-                Err(error) => {
-                    self.ended = Err(error);
-                    return None;
-                }
-            }
-        }
-        Some(words)
-    }
 }
 
 impl Entries {

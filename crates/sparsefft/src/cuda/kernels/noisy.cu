@@ -203,7 +203,7 @@ template <class S> struct Sample {
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const Noisy& args) {
     typedef Rough<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
-    extern __shared__ __align__(16) char memory[];
+    SHARED_MEMORY
     typename S::Shared& s = *(typename S::Shared*)memory;
     const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
     const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;

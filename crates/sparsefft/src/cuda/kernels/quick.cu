@@ -8,11 +8,11 @@
 // 2. Transforms over j2: the bins. A warp of its own transforms one shift of the verifying window.
 // 3. Bins that hold something are listed and decoded, as one frequency by half of the threads and as
 //    two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. Bins with three or four frequencies, or two that are close, get four more shifts, of these bins
-//    alone, by the definition; their frequencies are the roots of the polynomial that the eight
-//    shifts satisfy. These shifts are read at the start, with their neighbours.
-// 5. What was found leaves the verifying buckets, and they are judged; what was found goes out in order.
-#include "four.cuh"
+// 4. What was found leaves the verifying buckets. Bins with three frequencies or more, or two that are
+//    close, are still open: their frequencies are what the buckets hold now, mostly alone. They are
+//    decoded there, as one or two; every block hears of them, and solves the open bins (late.cuh).
+// 5. These leave the buckets as well, and all buckets are judged; what was found goes out in order.
+#include "late.cuh"
 #include "quick.cuh"
 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUSTER, 1> {
@@ -21,9 +21,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
     static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, THREADS = DECODE + 32 * F::HELPERS;
     // Of them, some send what was found while others ask for more about the rest.
     static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2;
-    // A warp solves a bin with three frequencies or more.
-    static const u32 OPENS = 8;
-    static_assert(32 * OPENS <= THREADS, "");
+    // Open bins of a block, and frequencies that it sees in its buckets.
+    static const u32 OPENS = 8, SEEN = 16;
+    static_assert(F::OWN == 32, "a bucket for every lane of a warp");
     // Warps that fold, one bucket and shift per thread.
     static const u32 FOLDERS = (THREADS - F::COMB) / 32;
     static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
@@ -31,15 +31,23 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
 
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * OPENS> {
         Z tiles[F::TILES];
-        Tone tones[F::EACH * CLUSTER];
+        Tone tones[F::EACH * CLUSTER + F::LATE];
         Z folded[F::HELPERS * F::FOLDED];
         Guess one[ACTIVE], two[ACTIVE];
-        // The other four shifts of the teeth, eight teeth summed up for each remainder of a bin mod 8;
-        // of the open bins, from every block.
-        Z later[8][F::COMB];
-        Z more[OPENS][CLUSTER][4];
+        // The open bins of every block; all of them in order, and where they are among those.
+        Z open_lanes[CLUSTER * OPENS][4];
+        unsigned short open_bins[CLUSTER * OPENS], open_at[CLUSTER * OPENS];
+        // What the buckets of every block show, [number][sender], and what its own do.
+        Z seen_values[SEEN * CLUSTER], own_values[SEEN];
+        u64 seen_keys[SEEN * CLUSTER], own_keys[SEEN];
+        u32 seen[CLUSTER];
+        // Of an open bin, by the warp that solves it.
+        u64 picked[THREADS / 32][4];
+        Z picked_values[THREADS / 32][4];
         double power, wideness;
         u32 act[ACTIVE];
+        // Finds that came, side by side.
+        unsigned short order[F::EACH * CLUSTER];
     };
 };
 
@@ -56,7 +64,7 @@ template <class S> DEV u32 bin_of(u32 c, u32 i) { return c * S::ROWS + i / S::R 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Quick& args) {
     typedef Shape<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS;
-    extern __shared__ __align__(16) char memory[];
+    SHARED_MEMORY
     typename S::Shared& s = *(typename S::Shared*)memory;
     const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
     const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;
@@ -71,19 +79,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         const Point<S> at(t);
         const u32 j2 = c * ROWS + at.column;
         const u64 first = args.step * (R * at.y + j2) + at.tau, step = args.step * (R * T);
-        Z v[8], later[8], w[4];
+        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         ask_turns<S>(args, w, j2, at.y);
-        load<8>(x, args.format, later, [&](u32 q) { return first + 4 + q * step; });
         block_sync();
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
         STAMP(2)
-        // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
-        Radix<3, 1, Z>::run(later);
-#pragma unroll
-        for (u32 k = 0; k < 8; k++) s.later[k][t] = later[k];
     } else {
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, false);
@@ -177,7 +180,15 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             some_threads_sync<S::DECODE>();
         }
         if (t >= S::SENDERS) {
-            tell_opens<S, S::DECODE - S::SENDERS>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), t - S::SENDERS);
+            const u32 others = S::DECODE - S::SENDERS, thread = t - S::SENDERS;
+            const u32 mine = s.open < S::OPENS ? s.open : S::OPENS;
+            tell_opens<S, others>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), thread);
+            for (u32 i = thread; i < 4 * mine * CLUSTER; i += others) {
+                const u32 tau = i & 3, number = i / 4 % mine, to = i / 4 / mine, b = s.opened[number];
+                put<S>(s, OPEN_GATE, to, &s.open_lanes[c * S::OPENS + number][tau],
+                       s.rows[(b % ROWS * 4 + tau) * S::PAD + b / R]);
+            }
+            if (CLUSTER > 1 && thread < CLUSTER) announce<S>(s, OPEN_GATE, thread, sizeof(Opens) + 64 * mine);
             wait_for_others(1);
         } else {
             // Finds go into this block's list, and to the blocks whose buckets they reach.
@@ -205,101 +216,99 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     }
     STAMP(7)
     part<S>();
-    pass<S>(s, OPEN_GATE);
-    STAMP(8)
-
     // Lane b has the number of open bins up to those of block b.
-    u32 open = lane < CLUSTER ? s.opens[lane].open : 0;
-    const u32 own = s.opens[c].open;
-    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.opens[lane].crowded);
-    const bool many = __any_sync(~0u, open > S::OPENS);
-#pragma unroll
-    for (u32 d = 1; d < 32; d <<= 1) {
-        const u32 before = __shfl_up_sync(~0u, open, d);
-        if (lane >= d) open += before;
+    if (warp == 0) pass<S>(s, OPEN_GATE);
+    pass<S>(s, FIND_GATE);
+    STAMP(8)
+    if (warp == 0) {
+        const u32 its = lane < CLUSTER ? s.opens[lane].open : 0, count = its < S::OPENS ? its : S::OPENS;
+        const u32 before = sum_up_to(count, lane) - count;
+        for (u32 i = 0; i < count; i++) {
+            s.open_bins[before + i] = CLUSTER == 1 ? s.opened[i] : s.opens[lane].bins[i];
+            s.open_at[before + i] = lane * S::OPENS + i;
+        }
     }
-    const u32 ends = open;
-    open = __shfl_sync(~0u, open, 31);
+    // peel: what was found leaves the verifying buckets.
+    const u32 came = line_up<S>(s, lane, t);
+    if (CLUSTER > 1) __syncthreads();
+#pragma unroll 1
+    for (u32 i = t; i < 4 * came; i += S::THREADS) {
+        const u32 slot = CLUSTER == 1 ? i / 4 : s.order[i / 4];
+        peel_part<S>(args, s, terms, c, slot, i & 3, s.find_keys[slot], s.find_values[slot]);
+    }
+    pass<S>(s, VERIFY_GATE);
+    __syncthreads();
+    STAMP(9)
+    pass<S>(s, OPEN_GATE);
+    const u32 its = lane < CLUSTER ? s.opens[lane].open : 0;
+    const u32 open = __reduce_add_sync(~0u, its);
+    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.opens[lane].crowded);
+    const bool many = __any_sync(~0u, its > S::OPENS);
     const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
-    u32 status = first_status(power, s.wideness);
+    const double leaks = args.verify_leak * args.verify_leak * power;
+    const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
+    const double limit_v = floor_v * args.threshold[4];
+    u32 status = first_status(power, s.wideness), seen = 0;
     if (status == EXPLAINED && crowded) status = TOO_CROWDED;
     if (status == EXPLAINED && many) status = OPEN;
-    bool peeled = false, second = false;
     Header h = {};
     h.lines = 1;
     h.steps = 3;
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
-        if (CLUSTER > 1 && own && t == 0) expect(s, SUM_GATE, 64 * CLUSTER * own);
-        // Sixteen threads sum up a bin: its four shifts, a quarter of the points each. Others send meanwhile.
-        const u32 summing = CLUSTER == 1 ? 0 : S::SENDERS / 32;
-#pragma unroll 1
-        for (u32 o = 2 * (warp - summing); warp >= summing && o < open; o += S::THREADS / 16 - 2 * summing) {
-            const u32 low = __popc(__ballot_sync(~0u, ends <= o)), high = __popc(__ballot_sync(~0u, ends <= o + 1));
-            const u32 b = lane < 16 ? low : high, start = __shfl_sync(~0u, ends, b - 1 & 31);
-            const u32 number = o + (lane >> 4), i = number - (b ? start : 0), tau = t & 3;
-            const bool there = number < open;
-            const u32 bin = !there ? 0 : CLUSTER == 1 ? s.opened[i] : s.opens[b].bins[i];
-            Z sum = z_of(0.0, 0.0);
-#pragma unroll 4
-            for (u32 p = t / 4 % 4; p < S::POINTS; p += 4) {
-                const u32 turn = (R * (p % T) + c * ROWS + p / T) * bin & (S::B - 1);
-                const Z by = times(s.roots[turn / R], s.fine[turn % R]);
-                sum = plus(sum, times(s.later[bin & 7][4 * p + tau], by));
+        if (t < S::JUDGES) {
+            const Z left = explain<S>(s, t, seen);
+            if (t < 4 * S::OWN) s.verify[t] = left;
+            some_threads_sync<S::JUDGES>();
+            STAMP(10)
+            if (t < 64) {
+                // locate: one frequency of a bucket by a lane of this warp, two by one of the other.
+                const One l(s.verify + 4 * lane);
+                Guess& guess = warp == 0 ? s.one[lane] : s.two[lane];
+                guess.good = 0;
+                if (l.energy() > limit_v) look<S>(args, s, l, guess, warp == 1, open, floor_v, c * S::OWN + lane);
+                some_threads_sync<64, 3>();
+                STAMP(11)
+                if (warp == 0) show<S>(s, c, lane);
+            } else {
+                wait_for_others(1);
             }
-            sum = plus(sum, shuffled(sum, lane ^ 4));
-            sum = plus(sum, shuffled(sum, lane ^ 8));
-            if (there && (t & 12) == 0) put<S>(s, SUM_GATE, b, &s.more[i][c][tau], sum);
-        }
-        part<S>();
-        // Those who have not sent anything solve.
-        const u32 all = S::THREADS / 32, solver = warp >= summing ? warp - summing : warp + all - summing;
-        if (solver < own) pass<S>(s, SUM_GATE);
-        STAMP(9)
-        peeled = 32 * own < S::THREADS;
-        if (solver >= own) {
-            // The others peel what is known already.
-            pass<S>(s, FIND_GATE);
-            peel<S>(args, s, terms, c, false, false, 32 * (solver - own) + lane, S::THREADS - 32 * own);
         } else {
-            const u32 b = s.opened[solver], local = b % ROWS * R + b / R;
-            Z sum = z_of(0.0, 0.0);
-#pragma unroll
-            for (u32 i = 0; i < CLUSTER; i += 8)
-                if (i + lane / 4 < CLUSTER) sum = plus(sum, s.more[solver][i + lane / 4][lane & 3]);
-#pragma unroll
-            for (u32 d = 4; d < 32 && d < 4 * CLUSTER; d <<= 1) sum = plus(sum, shuffled(sum, lane ^ d));
-            sum = shuffled(scaled(sum, args.bin), lane & 3);
-            // Shift number lane mod 8.
-            const Z* low = s.rows + local / R * 4 * S::PAD + local % R;
-            const Z mine = lane & 4 ? sum : low[(lane & 3) * S::PAD];
-            Z a;
-            u64 f;
-            WORK_STAMP(11)
-            const u32 m = up_to_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane, f, a);
-            if (lane < m) keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
-            if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
-            WORK_STAMP(12)
+            wait_for_others(2);
         }
-        STAMP(10)
-        __syncthreads();
-        second = true;
-        tell<S, S::THREADS>(s, c, 1, 0, t);
         part<S>();
         pass<S>(s, MORE_GATE);
-        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.notes[1][lane].still : 0);
+        STAMP(12)
+#pragma unroll 1
+        for (u32 o = warp; o < open; o += S::THREADS / 32) {
+            const u32 b = s.open_bins[o], at = s.open_at[o];
+            Z u[4];
+            if (CLUSTER == 1) {
+                const One l = bin_at<S>(s.rows, b % ROWS * R + b / R);
+#pragma unroll
+                for (u32 tau = 0; tau < 4; tau++) u[tau] = l.u[tau];
+            } else {
+#pragma unroll
+                for (u32 tau = 0; tau < 4; tau++) u[tau] = s.open_lanes[at][tau];
+            }
+            u64 f;
+            Z a;
+            const u32 m = solve<S>(args, s, u, b, floor * args.threshold[4], terms, warp, lane, f, a);
+            if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
+            WORK_STAMP(13)
+            take_late<S>(args, s, m, f, a, at / S::OPENS, terms, c, lane);
+        }
+        __syncthreads();
+        STAMP(14)
+        h.open = s.still;
+        if (h.open) status = OPEN;
         h.steps = 5;
     }
-    meet<S>();
-    pass<S>(s, FIND_GATE);
     STAMP(15)
-    if (status == EXPLAINED && open) status = OPEN;
-    h.open = open;
-    h.lines_read = 2 * S::B + args.verify_reads;
+    h.lines_read = S::B + args.verify_reads;
     h.power = power;
-    const double leaks = args.verify_leak * args.verify_leak * power;
-    const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
-    conclude<S>(args, s, head, h, status, floor_v, floor_v * args.threshold[4], terms, c, peeled, second, t);
+    const Shares<S> shares(s, 0, c, lane);
+    finish<S>(args, s, head, h, status, floor_v, limit_v, shares, 0, seen, c, t);
 }
 
 #define QUICK(LOGB, LOGV, CLUSTER)                                                              \

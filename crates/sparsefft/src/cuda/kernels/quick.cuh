@@ -1,5 +1,6 @@
 // What the kernels of one cluster share: quick.cu without noise, noisy.cu with it.
 #pragma once
+#include "gates.cuh"
 #include "several.cuh"
 #include "sparse.cuh"
 
@@ -30,6 +31,10 @@ struct Quick {
 #define WORK_STAMP(i)
 #endif
 
+#ifndef EMULATED
+#define SHARED_MEMORY extern __shared__ __align__(16) char memory[];
+#endif
+
 struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
@@ -42,126 +47,6 @@ struct Guess {
 };
 
 DEV u32 padded_at(u32 e) { return e + (e >> 3); }
-
-// Blocks of a cluster write into each other's shared memory. A gate of the receiver counts the bytes that
-// come, so that nobody waits for anything else: barriers of the cluster would wait for all of memory. Race
-// checkers do not know gates: with RACECHECK there are plain stores, and barriers.
-enum Gates {
-    POINTS_GATE,
-    WINDOW_GATE,
-    VERIFY_GATE,
-    ENERGY_GATE,
-    OPEN_GATE,
-    FIND_GATE,
-    SUM_GATE,
-    MORE_GATE,
-    LEFT_GATE,
-    GATES
-};
-
-DEV u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-DEV u32 remote_at(u32 at, u32 block) {
-    u32 r;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at), "r"(block));
-    return r;
-}
-template <class T> DEV T* remote(T* p, u32 block) {
-    u64 at;
-    asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
-    return (T*)at;
-}
-#define ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
-DEV void store(u32 at, u32 gate, Z v) {
-    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(at), "d"(v.x), "d"(v.y), "r"(gate) : "memory");
-}
-DEV void store(u32 at, u32 gate, u64 v) {
-    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(at), "l"(v), "r"(gate) : "memory");
-}
-DEV void store(u32 at, u32 gate, double v) { store(at, gate, (u64)__double_as_longlong(v)); }
-DEV void store(u32 at, u32 gate, u32 v) {
-    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(at), "r"(v), "r"(gate) : "memory");
-}
-// *p = v in that block.
-template <class S, class Shared, class T> DEV void put(Shared& s, Gates gate, u32 block, T* p, T v) {
-    if (S::BLOCKS == 1) {
-        *p = v;
-        return;
-    }
-#ifdef RACECHECK
-    *remote(p, block) = v;
-#else
-    store(remote_at(shared_at(p), block), remote_at(shared_at(s.gates + gate), block), v);
-#endif
-}
-template <class Shared> DEV void make_gate(Shared& s, Gates gate, u32 count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(count) : "memory");
-}
-// So many bytes will come, to a gate of this block or of another.
-template <class Shared> DEV void expect(Shared& s, Gates gate, u32 bytes) {
-#ifndef RACECHECK
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(bytes)
-                 : "memory");
-#endif
-}
-template <class S, class Shared> DEV void announce(Shared& s, Gates gate, u32 block, u32 bytes) {
-#ifndef RACECHECK
-    asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;" ::"r"(
-                     remote_at(shared_at(s.gates + gate), block)),
-                 "r"(bytes)
-                 : "memory");
-#endif
-}
-// Waits until everything has come.
-template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
-#ifndef RACECHECK
-    if (S::BLOCKS == 1) return;
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
-                 "@!p bra again;\n"
-                 "}" ::"r"(shared_at(s.gates + gate))
-                 : "memory");
-#endif
-}
-// A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
-DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
-// Everyone is there, and can be written to.
-template <class S> DEV void arrive() {
-    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-template <class S> DEV void await() {
-    if (S::BLOCKS > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-// A barrier where gates are none: one block, or for race checkers.
-template <class S> DEV void part() {
-    if (S::BLOCKS == 1) block_sync();
-#ifdef RACECHECK
-    if (S::BLOCKS > 1) {
-        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    }
-#endif
-}
-// A barrier of the block, likewise.
-template <class S> DEV void meet() {
-    if (S::BLOCKS > 1) __syncthreads();
-    part<S>();
-}
-
-// A barrier of the first COUNT threads, or of other threads by another NUMBER beside it. Tools that look
-// for races know barriers of whole blocks only: with RACECHECK the others wait as well.
-template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() {
-#ifdef RACECHECK
-    __syncthreads();
-#else
-    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
-#endif
-}
-DEV void wait_for_others(u32 times) {
-#ifdef RACECHECK
-    for (u32 i = 0; i < times; i++) __syncthreads();
-#endif
-}
 
 // What both kernels have: B = R² bins, LINES_ lines of four shifts, V verifying buckets.
 template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
@@ -180,6 +65,8 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
     static const u32 SHARE = CLUSTER == 1 ? EACH : CLUSTER == 4 ? 40 : 16;
     static const u32 SLOTS = CLUSTER * SHARE, LIST = 48;
+    // Coefficients of open bins that one block may have to order, or to peel.
+    static const u32 LATE = 32;
     // Threads that judge the buckets of a block.
     static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
 };
@@ -207,9 +94,9 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Z roots[F::R], fine[F::R];
     Z verify[4 * F::OWN];
     // What came from each block: [number][sender].
-    Z find_values[F::EACH * CLUSTER], values[F::SLOTS];
-    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS], close[F::SLOTS + 32];
-    unsigned short close_at[F::SLOTS];
+    Z find_values[F::EACH * CLUSTER], values[F::SLOTS + F::LATE];
+    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS + F::LATE], close[F::SLOTS + F::LATE + 32];
+    unsigned short close_at[F::SLOTS + F::LATE];
     u64 gates[GATES];
     // What the blocks tell each other, the first and the second time; open bins of this one.
     Note<CLUSTER> notes[2][CLUSTER];
@@ -219,9 +106,11 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     double series[100];
     double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
     u32 active, found, open, full, left, still, weak, pad;
+    // Coefficients that every block has found beside those that were sent: all, those of parts and of blocks
+    // before this one, those of its part, those that reach its buckets.
+    u32 late, late_before, late_found_before, late_mine, late_tones, late_pad[3];
     // How many were sent to every block, and how many to be ordered; how many of them it knows of.
     u32 sent[CLUSTER], given[CLUSTER], told[CLUSTER];
-    u32 lefts[CLUSTER];
     u32 listed[F::OWN];
     unsigned short list[F::OWN][F::LIST], list_pad[4];
 };
@@ -229,10 +118,13 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
 // COUNT samples, at(i) apart.
 template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
     if (FORMAT == 0) {
-        // The neighbours come along into the second cache: crowded bins ask for them.
+#ifdef EMULATED
+        return ((const Z*)x)[i];
+#else
         Z v;
         asm("ld.global.nc.L2::128B.v2.f64 {%0, %1}, [%2];" : "=d"(v.x), "=d"(v.y) : "l"((const Z*)x + i));
         return v;
+#endif
     }
     if (FORMAT == 1) {
         float2 v = ((const float2*)x)[i];
@@ -273,14 +165,15 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
 template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
     if (S::BLOCKS == 1) return;
 #pragma unroll
-    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE ? S::BLOCKS : 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE || (i == OPEN_GATE && !energies) ? S::BLOCKS : 1);
+    gates_made();
     expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
     expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
     expect(s, VERIFY_GATE, 64 * S::OWN);
-    expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
-    if (energies) expect(s, ENERGY_GATE, 4 * S::B);
-    if (c == 0) expect(s, LEFT_GATE, 4 * S::BLOCKS);
+    if (energies) {
+        expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
+        expect(s, ENERGY_GATE, 4 * S::B);
+    }
 }
 
 // Tables for shared memory, asked for together before anything waits; by the threads without points.
@@ -303,7 +196,10 @@ template <class S> struct Tables {
         if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
     template <class Shared> __device__ void keep(Shared& s, u32 t) const {
-        if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
+        if (t == 0) {
+            s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
+            s.late = s.late_before = s.late_found_before = s.late_mine = s.late_tones = 0;
+        }
         if (t < S::BLOCKS) s.sent[t] = s.given[t] = s.told[t] = 0;
         if (t < S::OWN) s.listed[t] = 0;
         if (t < S::R) {
@@ -516,7 +412,7 @@ template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gat
 }
 // Tells the others about open bins; by THREADS threads, after the decoders have met.
 template <class S, u32 THREADS, class Shared>
-DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
+DEV void tell_opens(Shared& s, u32 c, u32 crowded, Z quiet, u32 thread) {
 #pragma unroll 1
     for (u32 i = thread; i < Opens::PIECES * S::BLOCKS; i += THREADS) {
         const u32 piece = i % Opens::PIECES, to = i / Opens::PIECES;
@@ -565,12 +461,25 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     }
 }
 
-// peel: gains and tones of the coefficients that reached this block; those that came the first time, the
-// second time, or both.
+// peel: one of four buckets, and one of four shifts, of a coefficient that has this place among the tones.
+template <class S, class Shared>
+DEV void peel_part(const Quick& args, Shared& s, u32 terms, u32 c, u32 slot, u32 k, u64 f, Z value) {
+    const Ring ring = {args.n, args.mask, args.inverse};
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const double lowest = ::floor(p) - 1.0;
+    const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
+    Tone& tone = s.tones[slot];
+    tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
+    tone.v[k] = times(value, ring.root(f * k & args.mask));
+    if (b / S::OWN == c) {
+        const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
+        if (at < S::LIST) s.list[b % S::OWN][at] = 4 * slot + k;
+    }
+}
+// The coefficients that reached this block; those that came the first time, the second time, or both.
 template <class S, class Shared>
 DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, bool to_second, u32 thread,
               u32 threads) {
-    const Ring ring = {args.n, args.mask, args.inverse};
     u32 most = 0;
 #pragma unroll
     for (u32 b = 0; b < S::BLOCKS; b++) {
@@ -582,36 +491,41 @@ DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, 
         const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
         if (number >= s.notes[to_second][sender].came) continue;
         if (from_second && number < s.notes[0][sender].came) continue;
-        const u64 f = s.find_keys[slot];
-        const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-        const double lowest = ::floor(p) - 1.0;
-        const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[slot];
-        tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(s.find_values[slot], ring.root(f * k & args.mask));
-        if (b / S::OWN == c) {
-            const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
-            if (at < S::LIST) s.list[b % S::OWN][at] = i;
-        }
+        peel_part<S>(args, s, terms, c, slot, k, s.find_keys[slot], s.find_values[slot]);
     }
 }
 
-// certify: counts this block's buckets that what was found does not explain; by JUDGES threads.
-template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i) {
-    double energy = 0.0;
-    if (i < 4 * S::OWN) {
-        const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
-        Z sum = s.verify[i];
-        for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
-            const u32 at = s.list[b][e];
+// peel: what the coefficients of its list leave of a bucket at one shift; by JUDGES threads. `seen` of them
+// have left it before.
+template <class S, class Shared> DEV Z explain(Shared& s, u32 i, u32& seen) {
+    if (i >= 4 * S::OWN) return z_of(0.0, 0.0);
+    const u32 b = i >> 2, shift = i & 3, all = s.listed[b], count = all < S::LIST ? all : S::LIST;
+    Z sum = s.verify[i];
+    // Four at a time, so that their reads wait together.
+#pragma unroll 1
+    for (u32 e = seen; e < count; e += 4) {
+        double gain[4];
+        Z v[4];
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            const u32 at = s.list[b][e + k < count ? e + k : e];
             const Tone& tone = s.tones[at >> 2];
-            const double gain = tone.gain[at & 3];
-            sum.x = fma(-gain, tone.v[shift].x, sum.x);
-            sum.y = fma(-gain, tone.v[shift].y, sum.y);
+            gain[k] = e + k < count ? tone.gain[at & 3] : 0.0;
+            v[k] = tone.v[shift];
         }
-        if (count > S::LIST) s.full = 1;
-        energy = norm(sum);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            sum.x = fma(-gain[k], v[k].x, sum.x);
+            sum.y = fma(-gain[k], v[k].y, sum.y);
+        }
     }
+    if (all > S::LIST) s.full = 1;
+    seen = count;
+    return sum;
+}
+// certify: counts this block's buckets that what was found does not explain.
+template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i, u32 seen) {
+    double energy = norm(explain<S>(s, i, seen));
     energy += __shfl_xor_sync(~0u, energy, 1);
     energy += __shfl_xor_sync(~0u, energy, 2);
     const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
@@ -625,7 +539,7 @@ template <class S> struct Shares {
 
     template <class Shared> __device__ Shares(Shared& s, u32 second, u32 c, u32 lane) {
         if (S::BLOCKS == 1) {
-            all = mine = most = top = s.notes[second][0].shares[0];
+            all = mine = most = top = s.found;
             before = found_before = 0;
             return;
         }
@@ -641,9 +555,9 @@ template <class S> struct Shares {
             most = count > most ? count : most;
             top = orderer == c && count > top ? count : top;
         }
-        all = __reduce_add_sync(~0u, all);
-        before = __reduce_add_sync(~0u, before);
-        found_before = __reduce_add_sync(~0u, found_before);
+        all = __reduce_add_sync(~0u, all) + s.late;
+        before = __reduce_add_sync(~0u, before) + s.late_before;
+        found_before = __reduce_add_sync(~0u, found_before) + s.late_found_before;
         mine = __reduce_add_sync(~0u, mine);
         most = __reduce_max_sync(~0u, most);
         top = __reduce_max_sync(~0u, top);
@@ -655,15 +569,10 @@ template <class S> struct Shares {
 template <class S, u32 THREADS, class Shared>
 DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, u32 c, u32 thread) {
     const u32 lane = thread & 31;
-    const auto sync = [] {
-#ifdef RACECHECK
-        __syncthreads();
-#else
-        asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
-#endif
-    };
+    const auto sync = [] { some_threads_sync<THREADS, 2>(); };
     u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
+    const u32 late = S::BLOCKS == 1 ? 0 : s.late_mine < S::LATE ? s.late_mine : S::LATE;
     if (shares.most <= S::SHARE) {
         // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
         if (S::BLOCKS > 1) {
@@ -682,6 +591,11 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
                     s.close_at[at] = i;
                 }
             }
+            if (thread < late) {
+                s.close[mine + thread] = s.keys[S::SLOTS + thread];
+                s.close_at[mine + thread] = S::SLOTS + thread;
+            }
+            mine += late;
         } else {
             for (u32 i = thread; i < mine; i += THREADS) s.close[i] = s.find_keys[i];
         }
@@ -689,7 +603,7 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
         sync();
         // The bins are not needed any more. Four lanes compare one frequency with the others.
         Entry* sorted = (Entry*)s.rows;
-        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+        static_assert((S::SLOTS + S::LATE) * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
 #pragma unroll 1
         for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
             const u32 at = i / 4;
@@ -721,14 +635,40 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
     for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
 }
 
-// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds
-// that came the first time have been peeled or not, and there was a second time or not.
+// The end: the certificate, and what the host reads. `h` says the rest. `seen` coefficients have left this
+// thread's bucket already.
+template <class S, class Shared>
+DEV void finish(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
+                const Shares<S>& shares, u32 second, u32 seen, u32 c, u32 t) {
+    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+    Entry* out = (Entry*)(head + 1);
+    if (t < S::JUDGES) {
+        judge<S>(s, limit, t, seen);
+        wait_for_others(2);
+    } else {
+        deliver<S, S::THREADS - S::JUDGES>(args, s, out, shares, second, c, t - S::JUDGES);
+    }
+    STAMP(18)
+    // The host waits for every word, and adds up what the blocks say: nothing here needs an order.
+    if (c == 0 && t == S::JUDGES) {
+        h.status = status;
+        h.known = shares.all < args.capacity ? shares.all : args.capacity;
+        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+#pragma unroll
+        for (u32 i = 0; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
+    }
+    __syncthreads();
+    STAMP(19)
+    if (t == 0) ((u64*)(out + args.capacity))[c] = s.left | (s.full ? 1u << 31 : 0);
+    STAMP(20)
+}
+
+// The same, and before it what is left of the peeling. Finds that came the first time have been peeled or
+// not, and there was a second time or not.
 template <class S, class Shared>
 DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
                   u32 terms, u32 c, bool peeled, bool second, u32 t) {
-    const u32 lane = t & 31;
-    const Shares<S> shares(s, second, c, lane);
-    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+    const Shares<S> shares(s, second, c, t & 31);
     // Where most has been peeled, the others send the results meanwhile.
     const bool together = !peeled;
     if (together || t < S::JUDGES) {
@@ -737,37 +677,8 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     }
     if (together) __syncthreads();
     STAMP(16)
-    if (t < S::JUDGES) {
-        if (together) {
-            wait_for_others(1);
-        } else {
-            some_threads_sync<S::JUDGES>();
-        }
-        STAMP(17)
-        judge<S>(s, limit, t);
-        wait_for_others(1);
-    } else {
-        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, c, t - S::JUDGES);
-    }
-    STAMP(18)
-    // The host waits for every word: nothing here needs an order.
-    h.known = shares.all < args.capacity ? shares.all : args.capacity;
-    if (c == 0 && t == S::JUDGES) {
-        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
-#pragma unroll
-        for (u32 i = 1; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
-    }
-    __syncthreads();
-    STAMP(19)
-    if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
-    meet<S>();
-    if (c > 0 || t >= 32) return;
-    pass<S>(s, LEFT_GATE);
-    u32 left = lane < S::BLOCKS ? s.lefts[lane] : 0;
-    const bool full = __any_sync(~0u, left >> 31);
-    left = __reduce_add_sync(~0u, left & ~(1u << 31));
-    if (status == EXPLAINED && full) status = FULL;
-    if (status == EXPLAINED && left) status = BLIND;
-    if (t == 0) *(volatile u64*)head = (u64)h.known << 32 | status;
-    STAMP(20)
+    if (t < S::JUDGES && !together) some_threads_sync<S::JUDGES>();
+    if (t >= S::JUDGES && !together) wait_for_others(1);
+    STAMP(17)
+    finish<S>(args, s, head, h, status, floor, limit, shares, second, 0, c, t);
 }

@@ -1,0 +1,292 @@
+// Open bins of a comb, which hold three frequencies or more, or two that are close, without noise.
+//
+// Four shifts do not tell three frequencies apart. The verifying buckets do: what is known has left them, and
+// the few frequencies of open bins are alone there, or two together. Order:
+// 1. look: a bucket's four shifts give one frequency, or two: the nearest that an open bin allows, if the fit
+//    leaves no more than the window leaks, and if this bucket is the nearest to it. One that this does not
+//    find is found in step 3.
+// 2. show: every block hears of all of them.
+// 3. solve: the frequencies of one bin. Their values come from the comb, which does not leak:
+//    Σ_i a_i z_i^τ = u_τ by Lagrange's polynomials. If they do not explain it, what they leave by the values that
+//    the buckets gave holds one frequency more, or two.
+//
+// The buckets that find a frequency judge it as well. All they give is a number of a few bits, which one of the
+// frequencies of a bin it is: the value comes from the comb. A wrong frequency has a wrong value, which neither
+// the comb's four shifts (with three frequencies at most) nor the four buckets that it reaches, of four shifts
+// each, would bear; and every other bucket is judged as before.
+#pragma once
+#include "quick.cuh"
+
+// Least size of Π(z_i - z_k) over the others: what rounding does to a value is divided by it.
+const double LEAST_GAP = 1e-5;
+
+// Σ over the lanes up to this one.
+DEV u32 sum_up_to(u32 v, u32 lane) {
+#pragma unroll
+    for (u32 d = 1; d < 32; d <<= 1) {
+        const u32 before = __shfl_up_sync(~0u, v, d);
+        if (lane >= d) v += before;
+    }
+    return v;
+}
+
+// Where the finds that came lie, side by side; gives their number. By all threads, who meet afterwards.
+template <class S, class Shared> DEV u32 line_up(Shared& s, u32 lane, u32 t) {
+    if (S::BLOCKS == 1) return s.notes[0][0].came;
+    const u32 its = lane < S::BLOCKS ? s.notes[0][lane].came : 0, ends = sum_up_to(its, lane);
+    const u32 most = __reduce_max_sync(~0u, its), slots = (most * S::BLOCKS + 31) / 32 * 32;
+#pragma unroll 1
+    for (u32 i = t; i < slots; i += S::THREADS) {
+        const u32 sender = i % S::BLOCKS, number = i / S::BLOCKS;
+        const u32 count = __shfl_sync(~0u, its, sender), at = __shfl_sync(~0u, ends, sender) - count + number;
+        if (number < count) s.order[at] = i;
+    }
+    return __shfl_sync(~0u, ends, 31);
+}
+
+// The bucket of the verifying window that is nearest to a frequency, and how far that is.
+template <class S> DEV u32 nearest_bucket(const Quick& args, u64 f, double& away) {
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse, near = rint(p);
+    away = near - p;
+    return (u32)(i64)near & (S::V - 1);
+}
+
+// The frequency nearest to a phase per shift that one of the open bins allows.
+template <class S, class Shared> DEV u64 allowed(const Quick& args, Shared& s, u32 open, double turn) {
+    const Ring ring = {args.n, args.mask, args.inverse};
+    // Distances of residues on a circle of 2^32.
+    const double part = turn * (double)args.n * args.bin;
+    const u32 here = (u32)(i64)((part - ::floor(part)) * 4294967296.0), unit = (u32)(4294967296.0 * args.bin);
+    u32 least = ~0u, bin = 0;
+#pragma unroll 4
+    for (u32 o = 0; o < open; o++) {
+        const u32 b = s.open_bins[o], gap = here - b * unit, distance = gap >> 31 ? 0u - gap : gap;
+        bin = distance < least ? b : bin;
+        least = distance < least ? distance : least;
+    }
+    double away;
+    return ring.snap(turn, S::B, args.bin, bin, away);
+}
+
+// locate: a bucket as one frequency or as two. `good` has a bit for each that is nearest to this bucket, and 4
+// for a fit.
+template <class S, class Shared>
+DEV void look(const Quick& args, Shared& s, const One& l, Guess& guess, bool pairs, u32 open, double floor,
+              u32 bucket) {
+    const Ring ring = {args.n, args.mask, args.inverse};
+    const double own = OWN_ROUNDING * l.energy();
+    u64 f[2];
+    Z a[2];
+    double turn[2], left = 0.0, away;
+    bool good = true;
+    if (!pairs) {
+        f[0] = f[1] = allowed<S>(args, s, open, single(l));
+        left = fit_one(ring, l, f[0], a[0]);
+        a[1] = a[0];
+        good = left <= floor * args.threshold[3] + own;
+    } else {
+        good = twin(l, turn);
+        if (good) {
+            f[0] = allowed<S>(args, s, open, turn[0]);
+            f[1] = allowed<S>(args, s, open, turn[1]);
+            good = f[0] != f[1] && fit_two(ring, l, f, a, left) && left <= floor * args.threshold[2] + own;
+        }
+    }
+    if (!good) return;
+    u32 mine = 4;
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        guess.f[i] = f[i];
+        guess.a[i] = a[i];
+        if (nearest_bucket<S>(args, f[i], away) == bucket) mine |= 1 << i;
+    }
+    guess.good = pairs ? mine : mine & 5;
+}
+
+// Sends what the buckets show, one lane for each of them, to all blocks; by one warp.
+template <class S, class Shared> DEV void show(Shared& s, u32 c, u32 lane) {
+    const bool one = s.one[lane].good & 4;
+    const Guess& g = one ? s.one[lane] : s.two[lane];
+    const u32 good = g.good & 3, count = __popc(good);
+    const u32 ends = sum_up_to(count, lane);
+    u32 all = __shfl_sync(~0u, ends, 31), at = ends - count;
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        if (!(good >> i & 1) || at >= S::SEEN) continue;
+        s.own_keys[at] = g.f[i];
+        s.own_values[at] = g.a[i];
+        at++;
+    }
+    all = all < S::SEEN ? all : S::SEEN;
+    __syncwarp();
+    if (lane < S::BLOCKS) put<S>(s, MORE_GATE, lane, s.seen + c, all);
+#pragma unroll 1
+    for (u32 i = lane; i < all * S::BLOCKS; i += 32) {
+        const u32 to = i % S::BLOCKS, number = i / S::BLOCKS, slot = number * S::BLOCKS + c;
+        put<S>(s, MORE_GATE, to, s.seen_keys + slot, s.own_keys[number]);
+        put<S>(s, MORE_GATE, to, s.seen_values + slot, s.own_values[number]);
+    }
+    if (S::BLOCKS > 1 && lane < S::BLOCKS) announce<S>(s, MORE_GATE, lane, 4 + 24 * all);
+}
+
+// estimate: the values of m frequencies, one of each of the first lanes, that explain four shifts; by a warp.
+// Of fewer than four, from the first shifts and from the last.
+DEV bool settle(const Ring& ring, const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z& a) {
+    const Z own = ring.root(f), two = times(own, own);
+    Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
+    bool good = true;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u64 other = __shfl_sync(~0u, f, k);
+        const Z at = shuffled(own, k);
+        if (k != lane && k < m) {
+            good &= other != f;
+#pragma unroll
+            for (int i = 3; i >= 0; i--) q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], at));
+            product = times(product, minus(own, at));
+        }
+    }
+    const double gap = norm(product);
+    good &= gap >= LEAST_GAP * LEAST_GAP;
+    const u32 more = 4 - m;
+    Z last[4], low = z_of(0.0, 0.0), high = low, back = z_of(1.0, 0.0);
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) last[i] = more & 1 && i < 3 ? u[i < 3 ? i + 1 : 3] : u[i];
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) last[i] = more & 2 ? last[i + 2] : last[i];
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        low = plus(low, times(q[i], u[i]));
+        high = plus(high, times(q[i], last[i]));
+    }
+    if (more & 1) back = conj(own);
+    if (more & 2) back = times(back, conj(two));
+    a = scaled(quotient(plus(low, times(high, back)), product), 0.5);
+    // What is left at the shift lane mod 4: four lanes for every frequency.
+    const u32 which = lane >> 2 & 3;
+    Z term = shuffled(a, which);
+    const Z by1 = shuffled(own, which), by2 = shuffled(two, which);
+    if (lane & 1) term = times(term, by1);
+    if (lane & 2) term = times(term, by2);
+    if (which >= m) term = z_of(0.0, 0.0);
+    term = plus(term, shuffled(term, lane ^ 4));
+    term = plus(term, shuffled(term, lane ^ 8));
+    const Z mine = lane & 2 ? (lane & 1 ? u[3] : u[2]) : lane & 1 ? u[1] : u[0];
+    double left = norm(minus(mine, term)), energy = norm(mine);
+#pragma unroll
+    for (u32 d = 1; d < 4; d <<= 1) {
+        left += __shfl_xor_sync(~0u, left, d);
+        energy += __shfl_xor_sync(~0u, energy, d);
+    }
+    return __all_sync(~0u, (lane >= m || good) && left <= tolerance + 1e-23 * energy);
+}
+
+// The frequencies of an open bin with the four shifts u, and their values, one for each of the first lanes; by a
+// warp. Gives their number, or 0 where they do not explain it.
+template <class S, class Shared>
+DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance, u32 terms, u32 warp, u32 lane,
+              u64& f, Z& a) {
+    const Ring ring = {args.n, args.mask, args.inverse};
+    const u32 its = lane < S::BLOCKS ? s.seen[lane] : 0, most = __reduce_max_sync(~0u, its);
+    u32 m = 0;
+#pragma unroll 1
+    for (u32 i = lane; i < (most * S::BLOCKS + 31) / 32 * 32; i += 32) {
+        const u32 number = i / S::BLOCKS, count = __shfl_sync(~0u, its, i % S::BLOCKS);
+        u64 key = 0;
+        if (number < count) key = s.seen_keys[i];
+        const bool here = number < count && (u32)(key & (S::B - 1)) == b;
+        const u32 mask = __ballot_sync(~0u, here), at = m + __popc(mask & ((1u << lane) - 1));
+        if (here && at < 4) {
+            s.picked[warp][at] = key;
+            s.picked_values[warp][at] = s.seen_values[i];
+        }
+        m += __popc(mask);
+    }
+    __syncwarp();
+    f = b;
+    a = z_of(0.0, 0.0);
+    if (m == 0 || m > 4) return 0;
+    Z value = a;
+    if (lane < m) {
+        f = s.picked[warp][lane];
+        value = s.picked_values[warp][lane];
+    }
+    __syncwarp();
+    One rest;
+#pragma unroll 1
+    for (u32 more = 0;; more++) {
+        if (settle(ring, u, m + more, tolerance, lane, f, a)) return m + more;
+        if (m + more >= 4 || more == 2) return 0;
+        double turn[2] = {0.0, 0.0}, away;
+        if (more == 0) {
+            // What the values of the buckets leave.
+            nearest_bucket<S>(args, f, away);
+            const double gain = response_at(args, s.series, terms, away);
+            value = lane < m ? scaled(value, inverse_of(gain)) : z_of(0.0, 0.0);
+            const Z own = ring.root(f);
+#pragma unroll
+            for (u32 tau = 0; tau < 4; tau++) {
+                Z sum = plus(value, shuffled(value, lane ^ 1));
+                sum = plus(sum, shuffled(sum, lane ^ 2));
+                rest.u[tau] = minus(u[tau], shuffled(sum, 0));
+                value = times(value, own);
+            }
+            turn[0] = single(rest);
+        } else if (!twin(rest, turn)) {
+            return 0;
+        }
+        if (lane >= m && lane <= m + more) f = ring.snap(lane == m ? turn[0] : turn[1], S::B, args.bin, b, away);
+    }
+}
+
+// Takes the coefficients of one open bin of block `owner`, if this block orders them or if they reach its
+// buckets; by a warp.
+template <class S, class Shared>
+DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 owner, u32 terms, u32 c, u32 lane) {
+    const bool there = lane < m;
+    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+    const u32 before = __popc(__ballot_sync(~0u, there && orderer < c));
+    if (lane == 0) {
+        atomicAdd(&s.late, m);
+        if (before) atomicAdd(&s.late_before, before);
+        if (owner < c) atomicAdd(&s.late_found_before, m);
+    }
+    if (there && owner == c) {
+        const u32 at = atomicAdd(&s.found, 1u);
+        Entry e = {f, a.x, a.y};
+        s.known[at] = e;
+        if (S::BLOCKS == 1 && at < S::EACH) {
+            s.find_keys[at] = f;
+            s.find_values[at] = a;
+        } else if (S::BLOCKS == 1) {
+            s.full = 1;
+        }
+    }
+    if (S::BLOCKS > 1 && there && orderer == c) {
+        const u32 at = atomicAdd(&s.late_mine, 1u);
+        if (at < S::LATE) {
+            s.keys[S::SLOTS + at] = f;
+            s.values[S::SLOTS + at] = a;
+        } else {
+            s.full = 1;
+        }
+    }
+    // peel: four lanes for every frequency.
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const u32 low = (u32)(i64)p - 1, first = (low & (S::V - 1)) / S::OWN, last = (low + 3 & (S::V - 1)) / S::OWN;
+    const bool reaches = there && (first == c || last == c);
+    if (!__any_sync(~0u, reaches)) return;
+    u32 slot = 0;
+    if (reaches) slot = atomicAdd(&s.late_tones, 1u);
+    const u32 which = lane >> 2;
+    const bool here = __shfl_sync(~0u, (u32)reaches, which);
+    slot = __shfl_sync(~0u, slot, which);
+    const u64 its = __shfl_sync(~0u, f, which);
+    const Z value = shuffled(a, which);
+    if (!here) return;
+    if (slot < S::LATE) {
+        peel_part<S>(args, s, terms, c, S::EACH * S::BLOCKS + slot, lane & 3, its, value);
+    } else {
+        s.full = 1;
+    }
+}
