@@ -255,7 +255,15 @@ pub(super) enum Status {
     Left(&'static str),
 }
 
+/// Word of the header with [`rounds`](Header::rounds), which the quick kernels may write first.
+pub(super) const ROUNDS_WORD: usize = 4;
+
 impl Header {
+    /// How many coefficients the quick kernels put in order first; the others are in order behind them.
+    pub(super) fn first(&self) -> usize {
+        self.rounds.min(self.known) as usize
+    }
+
     /// What a block says at its end, in a word behind the entries: how many of its verifying buckets are left
     /// unexplained, and in bit 31 whether a list had no room.
     pub(super) fn hear(&mut self, verdict: u64) {
@@ -617,6 +625,20 @@ impl Level {
         real: bool,
         attempts: u32,
     ) -> Result<crate::algorithms::Answer, &'static str> {
+        let mut found = Found::new(plan.problem.n, entries.len());
+        found.take(entries);
+        self.answer_of(plan, head, found, real, attempts)
+    }
+
+    /// The same of what has been taken already.
+    pub(super) fn answer_of(
+        &self,
+        plan: &Prepared,
+        head: &Header,
+        found: Found,
+        real: bool,
+        attempts: u32,
+    ) -> Result<crate::algorithms::Answer, &'static str> {
         let problem = &plan.problem;
         let lanes = 4 * head.lines as usize;
         let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
@@ -625,17 +647,7 @@ impl Level {
         let noisy = head.noisy != 0;
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
-        let scale = problem.n as f64;
-        // One pass over what has just come over the bus. The kernels for many coefficients have sorted it.
-        let mut peaks = Vec::with_capacity(entries.len());
-        let (mut sorted, mut last) = (true, 0);
-        for e in entries {
-            sorted &= e.f >= last;
-            last = e.f;
-            if e.re * e.re + e.im * e.im > negligible {
-                peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
-            }
-        }
+        let peaks = found.above(negligible);
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
         } else {
@@ -671,13 +683,74 @@ impl Level {
             (Algorithm::Auto, true) => Algorithm::Robust,
             (named, _) => named,
         };
-        if !sorted {
-            sort_by_index(&mut peaks, problem.n);
-        }
+        let mut peaks = peaks;
         if real {
             symmetrise(&mut peaks, problem.n);
         }
         Ok(crate::algorithms::Answer { algorithm, peaks, certificate })
+    }
+}
+
+/// Coefficients as they come from the device: one run of them after the other, each in order or not.
+pub(super) struct Found {
+    n: u64,
+    peaks: Vec<Peak>,
+    /// Where the last run begins.
+    run: usize,
+    sorted: bool,
+    /// The least |X/n|².
+    weakest: f64,
+}
+
+impl Found {
+    pub(super) fn new(n: u64, capacity: usize) -> Self {
+        let peaks = Vec::with_capacity(capacity);
+        Found { n, peaks, run: 0, sorted: true, weakest: f64::INFINITY }
+    }
+
+    /// Takes a run, in one pass over what has just come over the bus.
+    pub(super) fn take(&mut self, entries: impl ExactSizeIterator<Item = Entry>) {
+        // Two runs are merged, more are sorted.
+        self.sorted &= self.run == 0;
+        self.run = self.peaks.len();
+        let (scale, mut last) = (self.n as f64, 0);
+        self.peaks.reserve(entries.len());
+        for e in entries {
+            self.sorted &= e.f >= last;
+            last = e.f;
+            self.weakest = self.weakest.min(e.re * e.re + e.im * e.im);
+            self.peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
+        }
+    }
+
+    /// Those with |X/n|² above a limit, in order.
+    fn above(mut self, limit: f64) -> Vec<Peak> {
+        if !self.sorted {
+            sort_by_index(&mut self.peaks, self.n);
+        } else if self.run > 0 {
+            merge_last(&mut self.peaks, self.run);
+        }
+        if self.weakest <= limit {
+            let limit = limit * self.n as f64 * self.n as f64;
+            self.peaks.retain(|p| p.value.norm_sqr() > limit);
+        }
+        self.peaks
+    }
+}
+
+/// Merges a second run, from `run` on, into the first. It is short: most stay where they are, or move a little.
+fn merge_last(peaks: &mut [Peak], run: usize) {
+    let late = peaks[run..].to_vec();
+    let (mut first, mut second, mut at) = (run, late.len(), peaks.len());
+    while second > 0 {
+        at -= 1;
+        if first > 0 && peaks[first - 1].index > late[second - 1].index {
+            first -= 1;
+            peaks[at] = peaks[first];
+        } else {
+            second -= 1;
+            peaks[at] = late[second];
+        }
     }
 }
 
@@ -893,14 +966,15 @@ mod tests {
         for &verdict in &out[level.verdicts() / 8..][..bins / 256] {
             head.hear(verdict);
         }
-        assert!(entries.is_sorted_by_key(|e| e.f));
+        let (early, late) = entries.split_at(head.rounds as usize);
+        assert!(early.is_sorted_by_key(|e| e.f) && late.is_sorted_by_key(|e| e.f));
         let found = entries.iter().map(|e| (e.f, Complex::new(e.re, e.im))).collect();
         Some((head, found))
     }
 
     /// Bins, verifying buckets, threads, and bytes of shared memory, as `QUICK` in `sparse.rs`.
     const SHAPES: [(usize, usize, u32, u32); 3] =
-        [(256, 32, 256, 112 << 10), (1024, 128, 288, 144 << 10), (4096, 512, 288, 176 << 10)];
+        [(256, 32, 256, 112 << 10), (1024, 128, 384, 144 << 10), (4096, 512, 384, 176 << 10)];
 
     #[test]
     fn the_quick_kernel_solves_open_bins() {

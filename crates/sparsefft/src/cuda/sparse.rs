@@ -7,7 +7,9 @@
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
-use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, Status};
+use super::level::{
+    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, ROUNDS_WORD, Status,
+};
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
 use super::{Device, Signal, failed};
@@ -50,8 +52,8 @@ struct Quick {
 /// bins for a coefficient, a few hold three.
 const QUICK: [Quick; 3] = [
     Quick { bins: 8, verify: 5, cluster: 1, threads: 256, shared: 112 << 10, most: 64 },
-    Quick { bins: 10, verify: 7, cluster: 4, threads: 288, shared: 144 << 10, most: 256 },
-    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 176 << 10, most: 1024 },
+    Quick { bins: 10, verify: 7, cluster: 4, threads: 384, shared: 144 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 384, shared: 176 << 10, most: 1024 },
 ];
 /// The kernels of `noisy.cu`, likewise.
 const NOISY: [Quick; 3] = [
@@ -438,28 +440,35 @@ impl CudaPlan {
         quick.start(device, &self.kernels, &self.plan, part)?;
         let mut crowded = true;
         let mut done = Vec::with_capacity(part.len());
-        let direct = quick.direct(part.len());
-        for (i, signal) in part.iter().enumerate() {
-            let outcome = quick.result(device, &self.plan, part.len(), i)?;
-            crowded &= matches!(outcome, Err(Status::Crowded));
-            let Ok((head, entries)) = outcome else {
-                done.push(None);
-                continue;
-            };
-            let real = signal.is_real();
-            if direct {
-                quick.arrived_all(device, &entries)?;
-            }
-            // SAFETY: nothing is started on this level before the loop ends, and everything is there.
-            let found = unsafe { entries.get() }.iter().copied();
-            let answer = quick.level.answer(plan, &head, found, real, 1);
-            if direct && !quick.confirmed(device, head)? {
-                done.push(None);
-                continue;
-            }
+        if quick.direct(part.len()) {
+            let (head, found) = quick.arriving(device, plan.problem.n)?;
+            crowded = head.status() == Status::Crowded;
+            let explained = head.status() == Status::Explained;
+            let real = part.first().is_some_and(Signal::is_real);
+            let answer = explained.then(|| quick.level.answer_of(plan, &head, found, real, 1));
             let read = 4 * head.lines_read;
             let finish = |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
-            done.push(answer.ok().map(finish));
+            done.push(answer.and_then(Result::ok).map(finish));
+        } else {
+            for (i, signal) in part.iter().enumerate() {
+                let outcome = quick.result(device, &self.plan, part.len(), i)?;
+                crowded &= matches!(outcome, Err(Status::Crowded));
+                let Ok((head, entries)) = outcome else {
+                    done.push(None);
+                    continue;
+                };
+                // SAFETY: nothing is started on this level before the loop ends.
+                let entries = unsafe { entries.get() };
+                let mut found = Found::new(plan.problem.n, entries.len());
+                for run in [&entries[..head.first()], &entries[head.first()..]] {
+                    found.take(run.iter().copied());
+                }
+                let answer = quick.level.answer_of(plan, &head, found, signal.is_real(), 1);
+                let read = 4 * head.lines_read;
+                let finish =
+                    |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
+                done.push(answer.ok().map(finish));
+            }
         }
         if crowded {
             self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
@@ -1038,30 +1047,51 @@ impl Ready {
         }
     }
 
-    /// Waits for the words of the blocks. True if they confirm what was found: then everything that the kernel
-    /// writes has been read, and the next one finds another landing place, a blank one.
-    fn confirmed(&mut self, device: &Device, mut head: Header) -> Result<bool, Error> {
-        for i in 0..self.blocks {
-            // SAFETY: these words lie behind the entries.
-            head.hear(unsafe { self.arrived(device, self.landing.at.add(self.level.verdicts() / 8 + i)) }?);
+    /// What the kernel writes into the landing place, as it comes: the coefficients, those of a second run, the
+    /// header, and the words of the blocks. Where these confirm what was found, everything that the kernel writes
+    /// has been read, and the next one finds another landing place, a blank one.
+    fn arriving(&mut self, device: &Device, n: u64) -> Result<(Header, Found), Error> {
+        let capacity = self.level.args.capacity as usize;
+        // SAFETY: a word of the header.
+        let early = unsafe { self.arrived(device, self.landing.at.add(ROUNDS_WORD)) }?;
+        let first = (early as u32 as usize).min(capacity);
+        let mut found = Found::new(n, first + first / 16 + 8);
+        found.take(self.arrived_entries(device, 0, first)?.iter().copied());
+        let mut head = self.arrived_header(device)?;
+        let known = (head.known as usize).min(capacity);
+        if head.status() == Status::Explained {
+            let late = known.saturating_sub(first);
+            if late > 0 {
+                found.take(self.arrived_entries(device, first, late)?.iter().copied());
+            }
+            for i in 0..self.blocks {
+                let at = self.level.verdicts() / 8 + i;
+                // SAFETY: these words lie behind the entries.
+                head.hear(unsafe { self.arrived(device, self.landing.at.add(at)) }?);
+            }
         }
         self.last = Some(head);
-        if head.status() != Status::Explained {
-            return Ok(false);
+        if head.status() == Status::Explained {
+            // After the first time both are blank.
+            self.blank = self.before.words > 0;
+            std::mem::swap(&mut self.landing, &mut self.before);
+            self.left = Some(head);
         }
-        // After the first time both are blank.
-        self.blank = self.before.words > 0;
-        std::mem::swap(&mut self.landing, &mut self.before);
-        self.left = Some(head);
-        Ok(true)
+        Ok((head, found))
     }
 
-    /// Waits for all entries.
-    fn arrived_all(&self, device: &Device, entries: &Entries) -> Result<(), Error> {
+    /// Waits for so many entries.
+    fn arrived_entries(
+        &self,
+        device: &Device,
+        from: usize,
+        count: usize,
+    ) -> Result<&[Entry], Error> {
         const WORDS: usize = size_of::<Entry>() / 8;
-        let first = entries.at.cast::<u64>();
-        for i in 0..WORDS * entries.count {
-            // SAFETY: as many entries lie there. Nearly all are there when the header is.
+        // SAFETY: as many entries lie in the landing place.
+        let first = unsafe { self.landing.at.add(size_of::<Header>() / 8 + WORDS * from) };
+        for i in 0..WORDS * count {
+            // SAFETY: likewise. Most are there when the first one is.
             unsafe {
                 if first.add(i).read_volatile() == NOTHING {
                     self.arrived(device, first.add(i))?;
@@ -1070,7 +1100,8 @@ impl Ready {
         }
         // What is read next was written before what has been seen.
         std::sync::atomic::fence(Ordering::Acquire);
-        Ok(())
+        // SAFETY: they are there, and are not written to again before the next transform.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast(), count) })
     }
 
     /// A word that the kernel writes, which is there sooner than the driver knows that the kernel has ended, and
@@ -1210,9 +1241,7 @@ impl Ready {
         i: usize,
     ) -> Result<Result<(Header, Entries), Status>, Error> {
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let head =
-            if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
-        let Some(head) = head else {
+        let Some(head) = self.header(i) else {
             return Err(Error::Device("a result is missing".into()));
         };
         self.last = Some(head);
@@ -1221,7 +1250,7 @@ impl Ready {
         }
         let known = (head.known as usize).min(self.level.args.capacity as usize);
         let bytes = size_of::<Header>() + known * size_of::<Entry>();
-        if batch == 1 && !self.direct(batch) && bytes > prefix {
+        if batch == 1 && bytes > prefix {
             // More than expected: fetch the whole.
             self.landing.reserve(stride)?;
             // SAFETY: as in `fetch`.

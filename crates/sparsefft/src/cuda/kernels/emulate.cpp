@@ -184,7 +184,7 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
     warp = &lanes;
     const Ring ring = {n, n - 1, 1.0 / n};
     std::vector<Z> phasors(4 * ALL_LANES);
-    double places[ALL_LANES];
+    float places[ALL_LANES];
     for (u32 l = 0; l < ALL_LANES; l++) places[l] = place_of(l, e);
     u32 none = 0;
     bool good[32];

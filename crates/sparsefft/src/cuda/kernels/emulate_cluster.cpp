@@ -250,7 +250,7 @@ template <class Shared> DEV void expect(Shared& s, Gates gate, u32 bytes) {
     announce<Shared>(s, gate, me().block, bytes);
 }
 template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
-    static const char* const names[] = {"points", "window", "verify", "energy", "open", "find", "sum", "more"};
+    static const char* const names[] = {"points", "window", "verify", "energy", "open", "find", "order", "sum", "more"};
     Gate& g = gate_of(s, gate, me().block);
     if (S::BLOCKS > 1 && !g.open) cluster->wait(&g.open, 0, names[gate]);
 }

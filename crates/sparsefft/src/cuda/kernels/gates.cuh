@@ -12,6 +12,7 @@ enum Gates {
     ENERGY_GATE,
     OPEN_GATE,
     FIND_GATE,
+    ORDER_GATE,
     SUM_GATE,
     MORE_GATE,
     GATES

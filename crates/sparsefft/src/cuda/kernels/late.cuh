@@ -30,16 +30,39 @@ DEV u32 sum_up_to(u32 v, u32 lane) {
     return v;
 }
 
-// Where the finds that came lie, side by side; gives their number. By all threads, who meet afterwards.
+// Where the finds that came lie, side by side; gives their number. By the DECODE threads, who meet afterwards.
 template <class S, class Shared> DEV u32 line_up(Shared& s, u32 lane, u32 t) {
-    if (S::BLOCKS == 1) return s.notes[0][0].came;
-    const u32 its = lane < S::BLOCKS ? s.notes[0][lane].came : 0, ends = sum_up_to(its, lane);
+    if (S::BLOCKS == 1) return s.came[0];
+    const u32 its = lane < S::BLOCKS ? s.came[lane] : 0, ends = sum_up_to(its, lane);
     const u32 most = __reduce_max_sync(~0u, its), slots = (most * S::BLOCKS + 31) / 32 * 32;
 #pragma unroll 1
-    for (u32 i = t; i < slots; i += S::THREADS) {
+    for (u32 i = t; i < slots; i += S::DECODE) {
         const u32 sender = i % S::BLOCKS, number = i / S::BLOCKS;
         const u32 count = __shfl_sync(~0u, its, sender), at = __shfl_sync(~0u, ends, sender) - count + number;
         if (number < count) s.order[at] = i;
+    }
+    return __shfl_sync(~0u, ends, 31);
+}
+// Tells the others how many were sent to be ordered; by THREADS threads, after they have met.
+template <class S, u32 THREADS, class Shared> DEV void tell_shares(Shared& s, u32 c, u32 thread) {
+    const u32 pieces = Note<S::BLOCKS>::CAME;
+    for (u32 i = thread; i < pieces * S::BLOCKS; i += THREADS)
+        put<S>(s, ORDER_GATE, i / pieces, (Z*)&s.notes[0][c] + i % pieces, shares_piece<S>(s, i % pieces));
+    if (thread < S::BLOCKS)
+        announce<S>(s, ORDER_GATE, thread,
+                    16 * pieces + 24 * (s.given[thread] < S::SHARE ? s.given[thread] : S::SHARE));
+}
+// The number of open bins, and what follows for the status; the first warp lists them.
+template <class S, class Shared> DEV u32 list_opens(Shared& s, u32 warp, u32 lane, u32& status) {
+    const u32 its = lane < S::BLOCKS ? s.opens[lane].open : 0, ends = sum_up_to(its, lane);
+    if (status == EXPLAINED && __any_sync(~0u, lane < S::BLOCKS && s.opens[lane].crowded)) status = TOO_CROWDED;
+    if (__any_sync(~0u, its > S::OPENS)) {
+        if (status == EXPLAINED) status = OPEN;
+    } else if (warp == 0) {
+        for (u32 i = 0; i < its; i++) {
+            s.open_bins[ends - its + i] = S::BLOCKS == 1 ? s.opened[i] : s.opens[lane].bins[i];
+            s.open_at[ends - its + i] = lane * S::OPENS + i;
+        }
     }
     return __shfl_sync(~0u, ends, 31);
 }
@@ -68,39 +91,72 @@ template <class S, class Shared> DEV u64 allowed(const Quick& args, Shared& s, u
     return ring.snap(turn, S::B, args.bin, bin, away);
 }
 
-// locate: a bucket as one frequency or as two. `good` has a bit for each that is nearest to this bucket, and 4
+// locate: a bucket as one frequency, by one lane. `good` has bit 0 if this bucket is the nearest to it, and bit 2
 // for a fit.
 template <class S, class Shared>
-DEV void look(const Quick& args, Shared& s, const One& l, Guess& guess, bool pairs, u32 open, double floor,
-              u32 bucket) {
+DEV void look_for_one(const Quick& args, Shared& s, u32 i, u32 open, double limit, double floor, u32 c) {
     const Ring ring = {args.n, args.mask, args.inverse};
-    const double own = OWN_ROUNDING * l.energy();
-    u64 f[2];
-    Z a[2];
-    double turn[2], left = 0.0, away;
-    bool good = true;
-    if (!pairs) {
-        f[0] = f[1] = allowed<S>(args, s, open, single(l));
-        left = fit_one(ring, l, f[0], a[0]);
-        a[1] = a[0];
-        good = left <= floor * args.threshold[3] + own;
-    } else {
-        good = twin(l, turn);
-        if (good) {
-            f[0] = allowed<S>(args, s, open, turn[0]);
-            f[1] = allowed<S>(args, s, open, turn[1]);
-            good = f[0] != f[1] && fit_two(ring, l, f, a, left) && left <= floor * args.threshold[2] + own;
-        }
+    const One l(s.verify + 4 * i);
+    const double energy = l.energy();
+    Guess& guess = s.one[i];
+    u32 good = 0;
+    if (energy > limit) {
+        double away;
+        Z a;
+        const u64 f = allowed<S>(args, s, open, single(l));
+        const double left = fit_one(ring, l, f, a);
+        if (left <= floor * args.threshold[3] + OWN_ROUNDING * energy)
+            good = nearest_bucket<S>(args, f, away) == c * S::OWN + i ? 5 : 4;
+        guess.f[0] = f;
+        guess.a[0] = a;
     }
-    if (!good) return;
-    u32 mine = 4;
+    guess.good = good;
+}
+// As two, of which each of two neighbouring lanes has one; bits 0 and 1 are for these.
+template <class S, class Shared>
+DEV void look_for_two(const Quick& args, Shared& s, u32 t, u32 open, double limit, double floor, u32 c) {
+    const Ring ring = {args.n, args.mask, args.inverse};
+    const u32 i = t >> 1, which = t & 1;
+    const One l(s.verify + 4 * i);
+    const double energy = l.energy();
+    Guess& guess = s.two[i];
+    bool good = energy > limit;
+    u64 f = 0;
+    // z² + c1·z + c0 vanishes at both.
+    const Z det = minus(times(l.u[0], l.u[2]), times(l.u[1], l.u[1]));
+    const double size = norm(det);
+    good &= size > 1e-24 * energy * energy;
+    if (good) {
+        const Z inverse = scaled(conj(det), inverse_of(size));
+        const Z c0 = times(minus(times(l.u[1], l.u[3]), times(l.u[2], l.u[2])), inverse);
+        const Z half = scaled(times(minus(times(l.u[1], l.u[2]), times(l.u[0], l.u[3])), inverse), -0.5);
+        const Z r = square_root(minus(times(half, half), c0));
+        f = allowed<S>(args, s, open, turns(which ? minus(half, r) : plus(half, r)));
+    }
+    // The values of both by least squares.
+    const u64 other = __shfl_xor_sync(~0u, f, 1);
+    const Z z = ring.root(f), z1 = shuffled(z, t ^ 1), w = times(conj(z), z1);
+    Z gram = times(w, z_of(w.x + 1.0, w.y));
+    gram = times(w, z_of(gram.x + 1.0, gram.y));
+    gram = z_of(gram.x + 1.0, gram.y);
+    const Z mine = project(l, 0, z), its = shuffled(mine, t ^ 1);
+    const double den = 16.0 - norm(gram);
+    good &= f != other && den >= 1e-12 * 16.0;
+    const Z a = scaled(minus(scaled(mine, 4.0), times(gram, its)), inverse_of(good ? den : 1.0));
+    Z p = a;
+    double left = 0.0;
 #pragma unroll
-    for (u32 i = 0; i < 2; i++) {
-        guess.f[i] = f[i];
-        guess.a[i] = a[i];
-        if (nearest_bucket<S>(args, f[i], away) == bucket) mine |= 1 << i;
+    for (u32 tau = 0; tau < 4; tau++) {
+        left += norm(minus(minus(l.u[tau], p), shuffled(p, t ^ 1)));
+        p = times(p, z);
     }
-    guess.good = pairs ? mine : mine & 5;
+    good &= left <= floor * args.threshold[2] + OWN_ROUNDING * energy;
+    double away;
+    good &= nearest_bucket<S>(args, f, away) == c * S::OWN + i;
+    guess.f[which] = f;
+    guess.a[which] = a;
+    const bool both[2] = {(bool)__shfl_sync(~0u, (u32)good, t & ~1u), (bool)__shfl_sync(~0u, (u32)good, t | 1u)};
+    if (which == 0) guess.good = both[0] | both[1] << 1;
 }
 
 // Sends what the buckets show, one lane for each of them, to all blocks; by one warp.
@@ -239,54 +295,50 @@ DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance,
     }
 }
 
-// Takes the coefficients of one open bin of block `owner`, if this block orders them or if they reach its
-// buckets; by a warp.
+// Takes the coefficients of one open bin, in the first block for the host, and wherever they reach buckets; by a
+// warp.
 template <class S, class Shared>
-DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 owner, u32 terms, u32 c, u32 lane) {
+DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 terms, u32 c, u32 lane) {
     const bool there = lane < m;
-    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
-    const u32 before = __popc(__ballot_sync(~0u, there && orderer < c));
-    if (lane == 0) {
-        atomicAdd(&s.late, m);
-        if (before) atomicAdd(&s.late_before, before);
-        if (owner < c) atomicAdd(&s.late_found_before, m);
-    }
-    if (there && owner == c) {
-        const u32 at = atomicAdd(&s.found, 1u);
-        Entry e = {f, a.x, a.y};
-        s.known[at] = e;
-        if (S::BLOCKS == 1 && at < S::EACH) {
-            s.find_keys[at] = f;
-            s.find_values[at] = a;
-        } else if (S::BLOCKS == 1) {
+    u32 at = 0;
+    if (c == 0) {
+        if (lane == 0 && m) at = atomicAdd(&s.late, m);
+        at = __shfl_sync(~0u, at, 0) + lane;
+        if (there && at < S::LATE) {
+            s.late_keys[at] = f;
+            s.late_values[at] = a;
+        } else if (there) {
             s.full = 1;
         }
     }
-    if (S::BLOCKS > 1 && there && orderer == c) {
-        const u32 at = atomicAdd(&s.late_mine, 1u);
-        if (at < S::LATE) {
-            s.keys[S::SLOTS + at] = f;
-            s.values[S::SLOTS + at] = a;
-        } else {
-            s.full = 1;
-        }
-    }
-    // peel: four lanes for every frequency.
+    // peel: two lanes for every frequency.
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1, first = (low & (S::V - 1)) / S::OWN, last = (low + 3 & (S::V - 1)) / S::OWN;
     const bool reaches = there && (first == c || last == c);
     if (!__any_sync(~0u, reaches)) return;
     u32 slot = 0;
-    if (reaches) slot = atomicAdd(&s.late_tones, 1u);
-    const u32 which = lane >> 2;
+    if (reaches) slot = atomicAdd(&s.reach, 1u);
+    const u32 which = lane >> 1;
     const bool here = __shfl_sync(~0u, (u32)reaches, which);
     slot = __shfl_sync(~0u, slot, which);
     const u64 its = __shfl_sync(~0u, f, which);
     const Z value = shuffled(a, which);
     if (!here) return;
-    if (slot < S::LATE) {
-        peel_part<S>(args, s, terms, c, S::EACH * S::BLOCKS + slot, lane & 3, its, value);
+    if (slot < S::REACH) {
+        peel_half<S>(args, s, terms, c, S::EACH * S::BLOCKS + slot, lane & 1, its, value);
     } else {
         s.full = 1;
     }
+}
+
+// The coefficients of open bins go out in the order of their frequencies, as many as there is room for.
+template <class S, class Shared> DEV void deliver_late(Shared& s, Entry* out, u32 room, u32 late, u32 thread) {
+    if (thread >= late) return;
+    const u64 key = s.late_keys[thread];
+    u32 rank = 0;
+#pragma unroll 4
+    for (u32 i = 0; i < late; i++) rank += s.late_keys[i] < key;
+    const Z a = s.late_values[thread];
+    Entry e = {key, a.x, a.y};
+    if (rank < room) out[rank] = e;
 }

@@ -54,7 +54,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     };
     struct Solver {
         Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
-        double places[ALL_LANES];
+        float places[ALL_LANES];
     };
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SOLVES> {
         // The other lines come after the exchange, tones after the sums.

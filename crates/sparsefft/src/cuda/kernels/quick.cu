@@ -17,21 +17,25 @@
 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUSTER, 1> {
     typedef Frame<LOGB, LOGV, CLUSTER, 1> F;
-    // More threads than hold points decode, where warps are few.
-    static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, THREADS = DECODE + 32 * F::HELPERS;
-    // Of them, some send what was found while others ask for more about the rest.
-    static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2;
-    // Open bins of a block, and frequencies that it sees in its buckets.
-    static const u32 OPENS = 8, SEEN = 16;
+    // More threads than hold points decode, where warps are few. They also peel and judge; the others put what was
+    // found in order.
+    static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, ORDER = 128;
+    static const u32 THREADS = DECODE + ORDER;
+    static_assert(32 * F::HELPERS <= ORDER, "");
+    // Threads for one shift of a bucket.
+    static const u32 WAYS = DECODE / (4 * F::OWN);
+    // Open bins of a block, frequencies that it sees in its buckets; those of all open bins, and those of them
+    // that reach the buckets of a block.
+    static const u32 OPENS = 8, SEEN = 16, LATE = 128, REACH = 32;
     static_assert(F::OWN == 32, "a bucket for every lane of a warp");
     // Warps that fold, one bucket and shift per thread.
-    static const u32 FOLDERS = (THREADS - F::COMB) / 32;
-    static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
+    static const u32 FOLDERS = 4;
+    static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS && F::COMB + 32 * FOLDERS <= THREADS, "");
     static const u32 MOST = F::BINS * 3 / 8, ACTIVE = MOST < DECODE / 2 ? MOST : DECODE / 2;
 
-    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * OPENS> {
+    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE> {
         Z tiles[F::TILES];
-        Tone tones[F::EACH * CLUSTER + F::LATE];
+        Tone tones[F::EACH * CLUSTER + REACH];
         Z folded[F::HELPERS * F::FOLDED];
         Guess one[ACTIVE], two[ACTIVE];
         // The open bins of every block; all of them in order, and where they are among those.
@@ -40,14 +44,16 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
         // What the buckets of every block show, [number][sender], and what its own do.
         Z seen_values[SEEN * CLUSTER], own_values[SEEN];
         u64 seen_keys[SEEN * CLUSTER], own_keys[SEEN];
-        u32 seen[CLUSTER];
-        // Of an open bin, by the warp that solves it.
-        u64 picked[THREADS / 32][4];
-        Z picked_values[THREADS / 32][4];
+        u32 seen[CLUSTER], came[CLUSTER];
+        // Of an open bin, by the warp that solves it; of all of them.
+        u64 picked[THREADS / 32][4], late_keys[LATE];
+        Z picked_values[THREADS / 32][4], late_values[LATE];
+        u32 late, reach;
         double power, wideness;
         u32 act[ACTIVE];
-        // Finds that came, side by side.
+        // Finds that came, side by side; how many were put in order.
         unsigned short order[F::EACH * CLUSTER];
+        u32 ordered;
     };
 };
 
@@ -90,11 +96,19 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     } else {
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, false);
+        if (i == 32) s.late = s.reach = 0;
         Tables<S>(args, i).keep(s, i);
-        Fold<S> fold(args, x, c, i);
-        block_sync();
-        arrive<S>();
-        fold.send(s, c, i);
+        if (i < 32 * S::FOLDERS) {
+            Fold<S> fold(args, x, c, i);
+            block_sync();
+            arrive<S>();
+            fold.send(s, c, i);
+        } else {
+            block_sync();
+            arrive<S>();
+            if (CLUSTER > 1) wait_for_others(1);
+            await<S>();
+        }
         pass<S>(s, WINDOW_GATE);
     }
     part<S>();
@@ -104,8 +118,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 
     if (helper) {
         const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c;
-        if (shift < 4) transform_window<S>(args, s, shift, lane);
-        wait_for_others(CLUSTER == 1 ? 4 : 5);
+        if (shift < 4 && warp < S::DECODE / 32 + S::HELPERS) transform_window<S>(args, s, shift, lane);
+        wait_for_others(2);
     } else {
         if (!combs || CLUSTER == 1) {
             const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.25 * args.bin);
@@ -168,114 +182,145 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                 s.two[i].good = good;
             }
         }
-        some_threads_sync<S::DECODE>();
-        STAMP(6)
-        const auto note_open = [&](u32 i) {
+    }
+    __syncthreads();
+    STAMP(6)
+    const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE;
+    // Number i of what may have been found.
+    const auto found_at = [&](u32 i, u64& f, Z& a) {
+        const u32 entry = i >> 1, which = i & 1;
+        const bool there = i < 2 * active, one = there && s.one[entry].good;
+        const bool two = there && !one && s.two[entry].good;
+        if (there && !one && !two && !which && t < S::DECODE) {
             const u32 at = atomicAdd(&s.open, 1u);
-            if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[i]);
-        };
-        if (CLUSTER > 1) {
-            for (u32 i = t; i < active; i += S::DECODE)
-                if (!s.one[i].good && !s.two[i].good) note_open(i);
-            some_threads_sync<S::DECODE>();
+            if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[entry]);
         }
-        if (t >= S::SENDERS) {
-            const u32 others = S::DECODE - S::SENDERS, thread = t - S::SENDERS;
-            const u32 mine = s.open < S::OPENS ? s.open : S::OPENS;
+        if (!two && !(one && !which)) return false;
+        const Guess& g = one ? s.one[entry] : s.two[entry];
+        f = g.f[which];
+        a = g.a[which];
+        return true;
+    };
+    u64 f = 0;
+    Z a = z_of(0.0, 0.0);
+    if (t < S::DECODE) {
+        // Finds go to the blocks whose buckets they reach.
+        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::DECODE) {
+            const bool found = found_at(i, f, a);
+            u32 at = 0;
+            if (CLUSTER == 1) {
+                const u32 mask = __ballot_sync(~0u, found);
+                if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+            }
+            if (found) send_to_buckets<S>(args, s, FIND_GATE, c, at, f, a);
+        }
+        some_threads_sync<S::DECODE>();
+        const u32 mine = s.open < S::OPENS ? s.open : S::OPENS;
+        if (CLUSTER == 1) {
+            if (t == 0) {
+                s.came[0] = s.found < S::EACH ? s.found : S::EACH;
+                s.opens[0].open = s.open;
+                s.opens[0].crowded = s.active > S::ACTIVE;
+            }
+        } else if (t < CLUSTER) {
+            const u32 sent = s.sent[t] < S::EACH ? s.sent[t] : S::EACH;
+            put<S>(s, FIND_GATE, t, s.came + c, sent);
+            announce<S>(s, FIND_GATE, t, 4 + 24 * sent);
+        } else if (t >= S::DECODE / 2) {
+            const u32 others = S::DECODE / 2, thread = t - others;
             tell_opens<S, others>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), thread);
             for (u32 i = thread; i < 4 * mine * CLUSTER; i += others) {
                 const u32 tau = i & 3, number = i / 4 % mine, to = i / 4 / mine, b = s.opened[number];
                 put<S>(s, OPEN_GATE, to, &s.open_lanes[c * S::OPENS + number][tau],
                        s.rows[(b % ROWS * 4 + tau) * S::PAD + b / R]);
             }
-            if (CLUSTER > 1 && thread < CLUSTER) announce<S>(s, OPEN_GATE, thread, sizeof(Opens) + 64 * mine);
-            wait_for_others(1);
-        } else {
-            // Finds go into this block's list, and to the blocks whose buckets they reach.
-            for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::SENDERS) {
-                const u32 entry = i >> 1, which = i & 1;
-                const bool there = i < 2 * active, one = there && s.one[entry].good;
-                const bool two = there && !one && s.two[entry].good, found = two || (one && !which);
+            if (thread < CLUSTER) announce<S>(s, OPEN_GATE, thread, sizeof(Opens) + 64 * mine);
+        }
+        wait_for_others(CLUSTER == 1 ? 0 : 1);
+    } else {
+        // And to the blocks of their part of the frequencies, which put them in order.
+        const u32 thread = t - S::DECODE;
+        if (CLUSTER > 1) {
+            for (u32 i = thread; i < (2 * active + 31) / 32 * 32; i += S::ORDER) {
+                const bool found = found_at(i, f, a);
                 const u32 mask = __ballot_sync(~0u, found);
                 u32 at = 0;
-                if (CLUSTER == 1 && there && !one && !two && !which) note_open(entry);
                 if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
                 at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
                 if (found) {
-                    const Guess& g = one ? s.one[entry] : s.two[entry];
-                    keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
+                    Entry e = {f, a.x, a.y};
+                    s.known[at] = e;
+                    send_to_order<S>(args, s, ORDER_GATE, c, f, a);
                 }
             }
-            some_threads_sync<S::SENDERS, 3>();
-            tell<S, S::SENDERS>(s, c, 0, 0, t);
-            if (CLUSTER == 1 && t == 0) {
-                s.opens[0].open = s.open;
-                s.opens[0].crowded = s.active > S::ACTIVE;
-            }
+            some_threads_sync<S::ORDER, 2>();
+            tell_shares<S, S::ORDER>(s, c, thread);
         }
+        wait_for_others(1);
     }
     STAMP(7)
     part<S>();
-    // Lane b has the number of open bins up to those of block b.
-    if (warp == 0) pass<S>(s, OPEN_GATE);
-    pass<S>(s, FIND_GATE);
-    STAMP(8)
-    if (warp == 0) {
-        const u32 its = lane < CLUSTER ? s.opens[lane].open : 0, count = its < S::OPENS ? its : S::OPENS;
-        const u32 before = sum_up_to(count, lane) - count;
-        for (u32 i = 0; i < count; i++) {
-            s.open_bins[before + i] = CLUSTER == 1 ? s.opened[i] : s.opens[lane].bins[i];
-            s.open_at[before + i] = lane * S::OPENS + i;
-        }
-    }
-    // peel: what was found leaves the verifying buckets.
-    const u32 came = line_up<S>(s, lane, t);
-    if (CLUSTER > 1) __syncthreads();
-#pragma unroll 1
-    for (u32 i = t; i < 4 * came; i += S::THREADS) {
-        const u32 slot = CLUSTER == 1 ? i / 4 : s.order[i / 4];
-        peel_part<S>(args, s, terms, c, slot, i & 3, s.find_keys[slot], s.find_values[slot]);
-    }
-    pass<S>(s, VERIFY_GATE);
-    __syncthreads();
-    STAMP(9)
-    pass<S>(s, OPEN_GATE);
-    const u32 its = lane < CLUSTER ? s.opens[lane].open : 0;
-    const u32 open = __reduce_add_sync(~0u, its);
-    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.opens[lane].crowded);
-    const bool many = __any_sync(~0u, its > S::OPENS);
     const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
     const double leaks = args.verify_leak * args.verify_leak * power;
     const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
     const double limit_v = floor_v * args.threshold[4];
-    u32 status = first_status(power, s.wideness), seen = 0;
-    if (status == EXPLAINED && crowded) status = TOO_CROWDED;
-    if (status == EXPLAINED && many) status = OPEN;
-    Header h = {};
-    h.lines = 1;
-    h.steps = 3;
-    // Everyone comes to the same status.
-    if (status == EXPLAINED && open) {
-        if (t < S::JUDGES) {
-            const Z left = explain<S>(s, t, seen);
-            if (t < 4 * S::OWN) s.verify[t] = left;
-            some_threads_sync<S::JUDGES>();
+    u32 status = first_status(power, s.wideness), seen = 0, open = 0;
+    if (t < S::DECODE) {
+        // peel: what was found leaves the verifying buckets.
+        pass<S>(s, FIND_GATE);
+        STAMP(8)
+        const u32 came = line_up<S>(s, lane, t);
+        if (CLUSTER > 1) some_threads_sync<S::DECODE>();
+        if (CLUSTER == 1) wait_for_others(1);
+#pragma unroll 1
+        for (u32 i = t; i < 2 * came; i += S::DECODE) {
+            const u32 slot = CLUSTER == 1 ? i / 2 : s.order[i / 2];
+            peel_half<S>(args, s, terms, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
+        }
+        pass<S>(s, OPEN_GATE);
+        open = list_opens<S>(s, warp, lane, status);
+        pass<S>(s, VERIFY_GATE);
+        some_threads_sync<S::DECODE>();
+        STAMP(9)
+        if (status == EXPLAINED && open) {
+            const Z left = explain<S, S::WAYS>(s, t, seen);
+            if (t / 4 % S::WAYS == 0) s.verify[t / (4 * S::WAYS) * 4 + (t & 3)] = left;
+            some_threads_sync<S::DECODE>();
             STAMP(10)
-            if (t < 64) {
-                // locate: one frequency of a bucket by a lane of this warp, two by one of the other.
-                const One l(s.verify + 4 * lane);
-                Guess& guess = warp == 0 ? s.one[lane] : s.two[lane];
-                guess.good = 0;
-                if (l.energy() > limit_v) look<S>(args, s, l, guess, warp == 1, open, floor_v, c * S::OWN + lane);
-                some_threads_sync<64, 3>();
+            if (t < 96) {
+                // locate: one frequency of a bucket by a lane of the first warp, two by two of the others.
+                if (warp == 0) {
+                    look_for_one<S>(args, s, lane, open, limit_v, floor_v, c);
+                } else {
+                    look_for_two<S>(args, s, t - 32, open, limit_v, floor_v, c);
+                }
+                some_threads_sync<96, 3>();
                 STAMP(11)
                 if (warp == 0) show<S>(s, c, lane);
             } else {
                 wait_for_others(1);
             }
-        } else {
-            wait_for_others(2);
         }
+    } else {
+        const u32 thread = t - S::DECODE;
+        pass<S>(s, ORDER_GATE);
+        const Shares<S> shares(s, 0, c, lane);
+        if (thread == 0) {
+            s.ordered = shares.all;
+            // The host may begin.
+            if (c == 0) ((u64*)head)[ROUNDS_WORD] = shares.all < args.capacity ? shares.all : args.capacity;
+        }
+        deliver<S, S::ORDER>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
+        pass<S>(s, OPEN_GATE);
+        open = list_opens<S>(s, ~0u, lane, status);
+        if (status == EXPLAINED && open) wait_for_others(2);
+    }
+    Header h = {};
+    h.lines = 1;
+    h.steps = 3;
+    // Everyone comes to the same status.
+    if (status == EXPLAINED && open) {
         part<S>();
         pass<S>(s, MORE_GATE);
         STAMP(12)
@@ -291,24 +336,37 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 #pragma unroll
                 for (u32 tau = 0; tau < 4; tau++) u[tau] = s.open_lanes[at][tau];
             }
-            u64 f;
-            Z a;
             const u32 m = solve<S>(args, s, u, b, floor * args.threshold[4], terms, warp, lane, f, a);
             if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
             WORK_STAMP(13)
-            take_late<S>(args, s, m, f, a, at / S::OPENS, terms, c, lane);
+            take_late<S>(args, s, m, f, a, terms, c, lane);
         }
-        __syncthreads();
-        STAMP(14)
-        h.open = s.still;
-        if (h.open) status = OPEN;
         h.steps = 5;
     }
-    STAMP(15)
-    h.lines_read = S::B + args.verify_reads;
-    h.power = power;
-    const Shares<S> shares(s, 0, c, lane);
-    finish<S>(args, s, head, h, status, floor_v, limit_v, shares, 0, seen, c, t);
+    __syncthreads();
+    STAMP(14)
+    h.open = s.still;
+    if (status == EXPLAINED && h.open) status = OPEN;
+    // The end: the certificate, and what the host reads.
+    if (t < S::DECODE) {
+        judge<S, S::WAYS>(s, limit_v, t, seen);
+    } else if (c == 0) {
+        const u32 room = s.ordered < args.capacity ? args.capacity - s.ordered : 0, thread = t - S::DECODE;
+        const u32 late = s.late < S::LATE ? s.late : S::LATE;
+        deliver_late<S>(s, (Entry*)(head + 1) + args.capacity - room, late < room ? late : room, late, thread);
+        if (thread == S::ORDER - 1) {
+            h.rounds = args.capacity - room;
+            h.known = h.rounds + (late < room ? late : room);
+            h.lines_read = S::B + args.verify_reads;
+            h.power = power;
+            if (status == EXPLAINED && s.ordered + s.late > args.capacity) status = FULL;
+            write_header(args, head, h, status, floor_v, limit_v, true);
+        }
+    }
+    __syncthreads();
+    STAMP(19)
+    if (t == 0) write_verdict(args, s, head, c);
+    STAMP(20)
 }
 
 #define QUICK(LOGB, LOGV, CLUSTER)                                                              \
@@ -327,5 +385,5 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER, u32 THREADS, u32 BYTES> struct Check 
     static_assert(S::THREADS == THREADS && sizeof(typename S::Shared) <= BYTES, "");
 };
 template struct Check<8, 5, 1, 256, 112 << 10>;
-template struct Check<10, 7, 4, 288, 144 << 10>;
-template struct Check<12, 9, 16, 288, 176 << 10>;
+template struct Check<10, 7, 4, 384, 144 << 10>;
+template struct Check<12, 9, 16, 384, 176 << 10>;

@@ -65,8 +65,6 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
     static const u32 SHARE = CLUSTER == 1 ? EACH : CLUSTER == 4 ? 40 : 16;
     static const u32 SLOTS = CLUSTER * SHARE, LIST = 48;
-    // Coefficients of open bins that one block may have to order, or to peel.
-    static const u32 LATE = 32;
     // Threads that judge the buckets of a block.
     static const u32 JUDGES = (4 * OWN + 31) / 32 * 32;
 };
@@ -94,9 +92,9 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Z roots[F::R], fine[F::R];
     Z verify[4 * F::OWN];
     // What came from each block: [number][sender].
-    Z find_values[F::EACH * CLUSTER], values[F::SLOTS + F::LATE];
-    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS + F::LATE], close[F::SLOTS + F::LATE + 32];
-    unsigned short close_at[F::SLOTS + F::LATE];
+    Z find_values[F::EACH * CLUSTER], values[F::SLOTS];
+    u64 find_keys[F::EACH * CLUSTER], keys[F::SLOTS], close[F::SLOTS + 32];
+    unsigned short close_at[F::SLOTS];
     u64 gates[GATES];
     // What the blocks tell each other, the first and the second time; open bins of this one.
     Note<CLUSTER> notes[2][CLUSTER];
@@ -106,9 +104,6 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     double series[100];
     double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
     u32 active, found, open, full, left, still, weak, pad;
-    // Coefficients that every block has found beside those that were sent: all, those of parts and of blocks
-    // before this one, those of its part, those that reach its buckets.
-    u32 late, late_before, late_found_before, late_mine, late_tones, late_pad[3];
     // How many were sent to every block, and how many to be ordered; how many of them it knows of.
     u32 sent[CLUSTER], given[CLUSTER], told[CLUSTER];
     u32 listed[F::OWN];
@@ -161,11 +156,39 @@ DEV double response_at(const Quick& a, const double* c, u32 terms, double away) 
     return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
 }
 
+// Two of them side by side.
+DEV void responses_at(const Quick& a, const double* c, u32 terms, double first, double second, double* to) {
+    double u[2], u4[2], p[2][4];
+#pragma unroll
+    for (u32 k = 0; k < 2; k++) {
+        const double away = k ? second : first, u2 = (u[k] = fma(away * away, -a.verify_slope, a.verify_beta2)) * u[k];
+        u4[k] = u2 * u2;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) p[k][j] = c[j];
+    }
+#pragma unroll 2
+    for (u32 i = 4; i < terms; i += 4) {
+#pragma unroll
+        for (u32 k = 0; k < 2; k++) {
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) p[k][j] = fma(p[k][j], u4[k], c[i + j]);
+        }
+    }
+#pragma unroll
+    for (u32 k = 0; k < 2; k++) {
+        const double value = fma(fma(p[k][0], u[k], p[k][1]), u[k] * u[k], fma(p[k][2], u[k], p[k][3]));
+        to[k] = fabs(k ? second : first) >= 2.0 ? 0.0 : value;
+    }
+}
+
 // Makes the gates; by one thread. What comes is known but for finds and sums.
 template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
     if (S::BLOCKS == 1) return;
 #pragma unroll
-    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE || (i == OPEN_GATE && !energies) ? S::BLOCKS : 1);
+    for (u32 i = 0; i < GATES; i++) {
+        const bool all = i == FIND_GATE || i == ORDER_GATE || i == MORE_GATE || (i == OPEN_GATE && !energies);
+        make_gate(s, (Gates)i, all ? S::BLOCKS : 1);
+    }
     gates_made();
     expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
     expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
@@ -196,10 +219,7 @@ template <class S> struct Tables {
         if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
     template <class Shared> __device__ void keep(Shared& s, u32 t) const {
-        if (t == 0) {
-            s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
-            s.late = s.late_before = s.late_found_before = s.late_mine = s.late_tones = 0;
-        }
+        if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
         if (t < S::BLOCKS) s.sent[t] = s.given[t] = s.told[t] = 0;
         if (t < S::OWN) s.listed[t] = 0;
         if (t < S::R) {
@@ -368,11 +388,10 @@ template <class S, class Shared> DEV void transform_window(const Quick& args, Sh
     }
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
-// frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
-// counter far away.
-// One block has one numbering for all.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
+// Sends a coefficient to the blocks whose verifying buckets it reaches. Every block has room of its own in each
+// of the others, so that nobody waits for a counter far away. One block has one numbering for all.
+template <class S, class Shared>
+DEV void send_to_buckets(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
     if (S::BLOCKS == 1) {
         if (found < S::EACH) {
             s.find_values[found] = a;
@@ -382,8 +401,6 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
         }
         return;
     }
-    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
-    const u32 place = atomicAdd(s.given + orderer, 1u);
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1;
     const u32 owner = (low & (S::V - 1)) / S::OWN, other = (low + 3 & (S::V - 1)) / S::OWN;
@@ -398,17 +415,25 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
         }
         if (to == other) break;
     }
+}
+// And to the block that puts its frequency in order.
+template <class S, class Shared>
+DEV void send_to_order(const Quick& args, Shared& s, Gates gate, u32 c, u64 f, Z a) {
+    if (S::BLOCKS == 1) return;
+    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+    const u32 place = atomicAdd(s.given + orderer, 1u);
     if (place < S::SHARE) {
         const u32 slot = place * S::BLOCKS + c;
         put<S>(s, gate, orderer, s.values + slot, a);
         put<S>(s, gate, orderer, s.keys + slot, f);
     }
 }
-// Notes what was found, and sends it.
+// Notes what was found, and sends it to both.
 template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gates gate, u32 c, u32 at, u64 f, Z a) {
     Entry e = {f, a.x, a.y};
     s.known[at] = e;
-    send<S>(args, s, gate, c, at, f, a);
+    send_to_buckets<S>(args, s, gate, c, at, f, a);
+    send_to_order<S>(args, s, gate, c, f, a);
 }
 // Tells the others about open bins; by THREADS threads, after the decoders have met.
 template <class S, u32 THREADS, class Shared>
@@ -422,31 +447,27 @@ DEV void tell_opens(Shared& s, u32 c, u32 crowded, Z quiet, u32 thread) {
         put<S>(s, OPEN_GATE, to, (Z*)&s.opens[c] + piece, v);
     }
 }
+// Eight numbers of coefficients that were sent to be ordered.
+template <class S, class Shared> DEV Z shares_piece(const Shared& s, u32 piece) {
+    u32 g[4];
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u32 at = 8 * piece + 2 * k;
+        g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
+    }
+    return z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+}
 // Tells the others how many were sent, the first or the second time; by THREADS threads, after they have met.
 template <class S, u32 THREADS, class Shared>
 DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     typedef Note<S::BLOCKS> N;
-    if (S::BLOCKS == 1) {
-        if (thread == 0) {
-            s.notes[time][0].shares[0] = s.found;
-            s.notes[time][0].came = s.found < S::EACH ? s.found : S::EACH;
-            s.notes[time][0].still = s.still;
-        }
-        return;
-    }
     const Gates gate = time ? MORE_GATE : FIND_GATE;
 #pragma unroll 1
     for (u32 i = thread; i < N::PIECES * S::BLOCKS; i += THREADS) {
         const u32 piece = i % N::PIECES, to = i / N::PIECES;
         Z v;
         if (piece < N::CAME) {
-            u32 g[4];
-#pragma unroll
-            for (u32 k = 0; k < 4; k++) {
-                const u32 at = 8 * piece + 2 * k;
-                g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
-            }
-            v = z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+            v = shares_piece<S>(s, piece);
         } else {
             const u32 sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
             v = z_of(__hiloint2double(s.still, sent), __hiloint2double(0, wrong));
@@ -461,20 +482,25 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     }
 }
 
-// peel: one of four buckets, and one of four shifts, of a coefficient that has this place among the tones.
+// peel: half of a coefficient that has this place among the tones: two of its four buckets and of its four shifts.
 template <class S, class Shared>
-DEV void peel_part(const Quick& args, Shared& s, u32 terms, u32 c, u32 slot, u32 k, u64 f, Z value) {
+DEV void peel_half(const Quick& args, Shared& s, u32 terms, u32 c, u32 slot, u32 half, u64 f, Z value) {
     const Ring ring = {args.n, args.mask, args.inverse};
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const double lowest = ::floor(p) - 1.0;
-    const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
     Tone& tone = s.tones[slot];
-    tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-    tone.v[k] = times(value, ring.root(f * k & args.mask));
-    if (b / S::OWN == c) {
-        const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
-        if (at < S::LIST) s.list[b % S::OWN][at] = 4 * slot + k;
+    const Z z = ring.root(f);
+    if (half) value = times(value, times(z, z));
+    tone.v[2 * half] = value;
+    tone.v[2 * half + 1] = times(value, z);
+    u32 at[2];
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        const u32 b = (u32)((i64)lowest + 2 * half + i) & (S::V - 1);
+        at[i] = b / S::OWN == c ? atomicAdd(s.listed + b % S::OWN, 1u) : S::LIST;
+        if (at[i] < S::LIST) s.list[b % S::OWN][at[i]] = 4 * slot + 2 * half + i;
     }
+    responses_at(args, s.series, terms, lowest + 2 * half - p, lowest + 2 * half + 1 - p, tone.gain + 2 * half);
 }
 // The coefficients that reached this block; those that came the first time, the second time, or both.
 template <class S, class Shared>
@@ -487,23 +513,24 @@ DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, 
         most = its > most ? its : most;
     }
 #pragma unroll 1
-    for (u32 i = thread; i < 4 * S::BLOCKS * most; i += threads) {
-        const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
+    for (u32 i = thread; i < 2 * S::BLOCKS * most; i += threads) {
+        const u32 slot = i / 2, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
         if (number >= s.notes[to_second][sender].came) continue;
         if (from_second && number < s.notes[0][sender].came) continue;
-        peel_part<S>(args, s, terms, c, slot, k, s.find_keys[slot], s.find_values[slot]);
+        peel_half<S>(args, s, terms, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
     }
 }
 
-// peel: what the coefficients of its list leave of a bucket at one shift; by JUDGES threads. `seen` of them
-// have left it before.
-template <class S, class Shared> DEV Z explain(Shared& s, u32 i, u32& seen) {
-    if (i >= 4 * S::OWN) return z_of(0.0, 0.0);
-    const u32 b = i >> 2, shift = i & 3, all = s.listed[b], count = all < S::LIST ? all : S::LIST;
-    Z sum = s.verify[i];
+// peel: what the coefficients of its list leave of a bucket at one shift, by four times WAYS threads for a
+// bucket. `seen` of them have left it before.
+template <class S, u32 WAYS, class Shared> DEV Z explain(Shared& s, u32 i, u32& seen) {
+    const bool there = i < 4 * WAYS * S::OWN;
+    const u32 b = there ? i / (4 * WAYS) : 0, way = i / 4 % WAYS, shift = i & 3;
+    const u32 all = s.listed[b], count = all < S::LIST ? all : S::LIST;
+    Z sum = way ? z_of(0.0, 0.0) : s.verify[4 * b + shift];
     // Four at a time, so that their reads wait together.
 #pragma unroll 1
-    for (u32 e = seen; e < count; e += 4) {
+    for (u32 e = seen + 4 * way; e < count; e += 4 * WAYS) {
         double gain[4];
         Z v[4];
 #pragma unroll
@@ -521,14 +548,15 @@ template <class S, class Shared> DEV Z explain(Shared& s, u32 i, u32& seen) {
     }
     if (all > S::LIST) s.full = 1;
     seen = count;
-    return sum;
+    if (WAYS == 2) sum = plus(sum, shuffled(sum, i ^ 4));
+    return there ? sum : z_of(0.0, 0.0);
 }
 // certify: counts this block's buckets that what was found does not explain.
-template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i, u32 seen) {
-    double energy = norm(explain<S>(s, i, seen));
+template <class S, u32 WAYS, class Shared> DEV void judge(Shared& s, double limit, u32 i, u32 seen) {
+    double energy = norm(explain<S, WAYS>(s, i, seen));
     energy += __shfl_xor_sync(~0u, energy, 1);
     energy += __shfl_xor_sync(~0u, energy, 2);
-    const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
+    const u32 mask = __ballot_sync(~0u, i % (4 * WAYS) == 0 && energy > limit);
     if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
@@ -555,9 +583,9 @@ template <class S> struct Shares {
             most = count > most ? count : most;
             top = orderer == c && count > top ? count : top;
         }
-        all = __reduce_add_sync(~0u, all) + s.late;
-        before = __reduce_add_sync(~0u, before) + s.late_before;
-        found_before = __reduce_add_sync(~0u, found_before) + s.late_found_before;
+        all = __reduce_add_sync(~0u, all);
+        before = __reduce_add_sync(~0u, before);
+        found_before = __reduce_add_sync(~0u, found_before);
         mine = __reduce_add_sync(~0u, mine);
         most = __reduce_max_sync(~0u, most);
         top = __reduce_max_sync(~0u, top);
@@ -566,13 +594,14 @@ template <class S> struct Shares {
 
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
+// `room` is for SLOTS entries.
 template <class S, u32 THREADS, class Shared>
-DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, u32 c, u32 thread) {
+DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, Entry* room, u32 c,
+                 u32 thread) {
     const u32 lane = thread & 31;
     const auto sync = [] { some_threads_sync<THREADS, 2>(); };
     u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
-    const u32 late = S::BLOCKS == 1 ? 0 : s.late_mine < S::LATE ? s.late_mine : S::LATE;
     if (shares.most <= S::SHARE) {
         // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
         if (S::BLOCKS > 1) {
@@ -591,19 +620,13 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
                     s.close_at[at] = i;
                 }
             }
-            if (thread < late) {
-                s.close[mine + thread] = s.keys[S::SLOTS + thread];
-                s.close_at[mine + thread] = S::SLOTS + thread;
-            }
-            mine += late;
         } else {
             for (u32 i = thread; i < mine; i += THREADS) s.close[i] = s.find_keys[i];
         }
         if (thread < 32) s.close[mine + thread] = ~0ull;
         sync();
-        // The bins are not needed any more. Four lanes compare one frequency with the others.
-        Entry* sorted = (Entry*)s.rows;
-        static_assert((S::SLOTS + S::LATE) * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+        // Four lanes compare one frequency with the others.
+        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
 #pragma unroll 1
         for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
             const u32 at = i / 4;
@@ -619,10 +642,10 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
             if ((i & 3) == 0 && at < mine) {
                 const Z a = S::BLOCKS > 1 ? s.values[s.close_at[at]] : s.find_values[at];
                 Entry e = {key, a.x, a.y};
-                sorted[rank] = e;
+                room[rank] = e;
             }
         }
-        from = sorted;
+        from = room;
     } else {
         wait_for_others(1);
         before = shares.found_before;
@@ -635,36 +658,24 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
     for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
 }
 
-// The end: the certificate, and what the host reads. `h` says the rest. `seen` coefficients have left this
-// thread's bucket already.
-template <class S, class Shared>
-DEV void finish(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
-                const Shares<S>& shares, u32 second, u32 seen, u32 c, u32 t) {
-    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
-    Entry* out = (Entry*)(head + 1);
-    if (t < S::JUDGES) {
-        judge<S>(s, limit, t, seen);
-        wait_for_others(2);
-    } else {
-        deliver<S, S::THREADS - S::JUDGES>(args, s, out, shares, second, c, t - S::JUDGES);
-    }
-    STAMP(18)
-    // The host waits for every word, and adds up what the blocks say: nothing here needs an order.
-    if (c == 0 && t == S::JUDGES) {
-        h.status = status;
-        h.known = shares.all < args.capacity ? shares.all : args.capacity;
-        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+// What the host reads first. Behind it come h.rounds coefficients in order, and then the rest of them in order.
+// The host waits for every word, and adds up what the blocks say: nothing here needs an order, but every word is
+// written once. That of h.rounds may have been.
+const u32 ROUNDS_WORD = 4;
+DEV void write_header(const Quick& args, Header* head, Header h, u32 status, double floor, double limit, bool early) {
+    h.status = status;
+    h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
 #pragma unroll
-        for (u32 i = 0; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
-    }
-    __syncthreads();
-    STAMP(19)
-    if (t == 0) ((u64*)(out + args.capacity))[c] = s.left | (s.full ? 1u << 31 : 0);
-    STAMP(20)
+    for (u32 i = 0; i < sizeof h / 8; i++)
+        if (i != ROUNDS_WORD || !early) ((u64*)head)[i] = ((const u64*)&h)[i];
+}
+// How many buckets of a block are left unexplained.
+template <class Shared> DEV void write_verdict(const Quick& args, Shared& s, Header* head, u32 c) {
+    ((u64*)((Entry*)(head + 1) + args.capacity))[c] = s.left | (s.full ? 1u << 31 : 0);
 }
 
-// The same, and before it what is left of the peeling. Finds that came the first time have been peeled or
-// not, and there was a second time or not.
+// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds that
+// came the first time have been peeled or not, and there was a second time or not.
 template <class S, class Shared>
 DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
                   u32 terms, u32 c, bool peeled, bool second, u32 t) {
@@ -677,8 +688,28 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
     }
     if (together) __syncthreads();
     STAMP(16)
-    if (t < S::JUDGES && !together) some_threads_sync<S::JUDGES>();
-    if (t >= S::JUDGES && !together) wait_for_others(1);
-    STAMP(17)
-    finish<S>(args, s, head, h, status, floor, limit, shares, second, 0, c, t);
+    if (t < S::JUDGES) {
+        if (together) {
+            wait_for_others(1);
+        } else {
+            some_threads_sync<S::JUDGES>();
+        }
+        STAMP(17)
+        judge<S, 1>(s, limit, t, 0);
+        wait_for_others(1);
+    } else {
+        // The bins are not needed any more.
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
+                                           t - S::JUDGES);
+    }
+    STAMP(18)
+    if (c == 0 && t == S::JUDGES) {
+        h.known = h.rounds = shares.all < args.capacity ? shares.all : args.capacity;
+        if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+        write_header(args, head, h, status, floor, limit, false);
+    }
+    __syncthreads();
+    STAMP(19)
+    if (t == 0) write_verdict(args, s, head, c);
+    STAMP(20)
 }

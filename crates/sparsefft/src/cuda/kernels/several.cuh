@@ -8,7 +8,8 @@
 // 2. unwrap: the values of the four neighbours give a coarse phase per shift, which tells how many
 //    turns a step of 4 or e has made.
 // 3. refine: Gauss and Newton's steps, y[x] = Σ_i (a_i + x·d_i) w^{x·t_i} by least squares, and
-//    t_i += Im(d_i/a_i)/2π; farther lines join as the phases become certain.
+//    t_i += Im(d_i/a_i)/2π; farther lines join as the phases become certain. In single precision, far below the
+//    noise: the next step corrects the last one, and step 4 asks again.
 // 4. settle: the nearest frequencies that the bin allows, if the covariance of step 3 says that they
 //    are `CERTAIN` standard deviations from the next ones; their values, and what they leave.
 //
@@ -76,6 +77,17 @@ DEV Z root_of(const Z* c, u32 m, u32 lane) {
     return z_of(z.x, z.y);
 }
 
+DEV float2 shuffled_f(float2 v, u32 lane) {
+    return make_float2(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane));
+}
+// to + a·conj(b), and a - b·c.
+DEV float2 add_conj_f(float2 to, float2 a, float2 b) {
+    return make_float2(to.x + a.x * b.x + a.y * b.y, to.y + a.y * b.x - a.x * b.y);
+}
+DEV float2 less_f(float2 a, float2 b, float2 c) {
+    return make_float2(a.x - b.x * c.x + b.y * c.y, a.y - b.x * c.y - b.y * c.x);
+}
+
 // Where a lane of the eight lines lies.
 DEV u32 place_of(u32 l, u32 e) {
     const u32 line = l >> 2;
@@ -97,7 +109,7 @@ struct Several {
     const Ring& ring;
     // The lanes of the bin, where they lie, and room for four phasors at each of them.
     const Z* u;
-    const double* places;
+    const float* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
     // those with as many: `others` numbers.
@@ -172,81 +184,77 @@ struct Several {
         return (rint(turns(p) * step - fine) + fine) / step;
     }
 
-    // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
-    __device__ void gram(u32 lanes, double scale, Z& s0, Z& s1, Z& s2) const {
+    // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
+    // this row, and its variance over that of a sample.
+    __device__ double refine(double t, u32 m, u32 lanes, const float2* mine, float& variance) const {
         const u32 row = lane >> 3, column = lane & 7;
-        s0 = s1 = s2 = z_of(0.0, 0.0);
-        const Z *mine = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
-#pragma unroll 4
-        for (u32 l = column >> 2; l < lanes; l += 2) {
-            const Z v = add_conj(z_of(0.0, 0.0), theirs[l], mine[l]);
-            const double x = places[l] * scale, xx = x * x;
-            s0 = plus(s0, v);
-            s1 = z_of(fma(x, v.x, s1.x), fma(x, v.y, s1.y));
-            s2 = z_of(fma(xx, v.x, s2.x), fma(xx, v.y, s2.y));
-        }
-        const Z a = shuffled(s0, lane ^ 4), b = shuffled(s1, lane ^ 4), c = shuffled(s2, lane ^ 4);
-        s0 = plus(s0, a);
-        s1 = plus(s1, b);
-        s2 = plus(s2, c);
-    }
-    // Σ_l x^a conj(p_row) u, a = 0, 1.
-    __device__ void right_sides(u32 lanes, double scale, Z& r0, Z& r1) const {
-        r0 = r1 = z_of(0.0, 0.0);
-        const Z* mine = phasors + (lane >> 3) * ALL_LANES;
-#pragma unroll 4
-        for (u32 l = lane & 7; l < lanes; l += 8) {
-            const Z v = add_conj(z_of(0.0, 0.0), u[l], mine[l]);
-            const double x = places[l] * scale;
-            r0 = plus(r0, v);
-            r1 = z_of(fma(x, v.x, r1.x), fma(x, v.y, r1.y));
-        }
-#pragma unroll
-        for (u32 d = 1; d < 8; d <<= 1) {
-            const Z a = shuffled(r0, lane ^ d), b = shuffled(r1, lane ^ d);
-            r0 = plus(r0, a);
-            r1 = plus(r1, b);
-        }
-    }
-
-    // refine: one step over the first lanes. Gives t of this row, and its variance over that of a lane.
-    __device__ double refine(double t, u32 m, u32 lanes, double& variance) const {
-        const u32 row = lane >> 3, column = lane & 7;
-        const double scale = inverse_of(places[lanes - 1]);
+        const float scale = __fdividef(1.0f, places[lanes - 1]);
+        float2* p = (float2*)phasors;
+        const double place = places[lane];
         __syncwarp();
 #pragma unroll 2
         for (u32 i = 0; i < m; i++) {
-            const double turn = __shfl_sync(~0u, t, 8 * i) * places[lane];
-            if (lane < lanes) phasors[i * ALL_LANES + lane] = cis(turn - rint(turn));
+            const double turn = __shfl_sync(~0u, t, 8 * i) * place;
+            float2 v;
+            __sincosf(6.2831853f * (float)(turn - rint(turn)), &v.y, &v.x);
+            if (lane < lanes) p[i * ALL_LANES + lane] = v;
         }
         __syncwarp();
-        Z s0, s1, s2, r0, r1;
-        gram(lanes, scale, s0, s1, s2);
-        right_sides(lanes, scale, r0, r1);
+        // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
+        float2 s0 = make_float2(0.0f, 0.0f), s1 = s0, s2 = s0, r0 = s0, r1 = s0;
+        const float2 *ours = p + row * ALL_LANES, *theirs = p + (column & 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = column >> 2; l < lanes; l += 2) {
+            const float2 v = add_conj_f(make_float2(0.0f, 0.0f), theirs[l], ours[l]);
+            const float x = places[l] * scale, xx = x * x;
+            s0 = make_float2(s0.x + v.x, s0.y + v.y);
+            s1 = make_float2(s1.x + x * v.x, s1.y + x * v.y);
+            s2 = make_float2(s2.x + xx * v.x, s2.y + xx * v.y);
+        }
+        const float2 h0 = shuffled_f(s0, lane ^ 4), h1 = shuffled_f(s1, lane ^ 4), h2 = shuffled_f(s2, lane ^ 4);
+        s0 = make_float2(s0.x + h0.x, s0.y + h0.y);
+        s1 = make_float2(s1.x + h1.x, s1.y + h1.y);
+        s2 = make_float2(s2.x + h2.x, s2.y + h2.y);
+        // Σ_l x^a conj(p_row) u, a = 0, 1.
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            const u32 l = column + 8 * i;
+            if (l >= lanes) continue;
+            const float2 v = add_conj_f(make_float2(0.0f, 0.0f), mine[i], ours[l]);
+            const float x = places[l] * scale;
+            r0 = make_float2(r0.x + v.x, r0.y + v.y);
+            r1 = make_float2(r1.x + x * v.x, r1.y + x * v.y);
+        }
+#pragma unroll
+        for (u32 d = 1; d < 8; d <<= 1) {
+            const float2 a = shuffled_f(r0, lane ^ d), b = shuffled_f(r1, lane ^ d);
+            r0 = make_float2(r0.x + a.x, r0.y + a.y);
+            r1 = make_float2(r1.x + b.x, r1.y + b.y);
+        }
         // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
         // the matrix.
-        Z a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
+        float2 a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
 #pragma unroll 1
         for (u32 i = 0; i < 2 * m; i++) {
             const u32 p = i < m ? i : i - m, pivot = i < m ? p : p + 4;
-            const Z e0 = shuffled(a0, 8 * row + pivot), e1 = shuffled(a1, 8 * row + pivot);
-            const double inverse = inverse_of(__shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
+            const float2 e0 = shuffled_f(a0, 8 * row + pivot), e1 = shuffled_f(a1, 8 * row + pivot);
+            const float inverse = __fdividef(1.0f, __shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
             if (column == pivot) {
-                a0 = z_of(i < m && row == p ? 1.0 : 0.0, 0.0);
-                a1 = z_of(i >= m && row == p ? 1.0 : 0.0, 0.0);
+                a0 = make_float2(i < m && row == p ? 1.0f : 0.0f, 0.0f);
+                a1 = make_float2(i >= m && row == p ? 1.0f : 0.0f, 0.0f);
             }
-            const Z top = scaled(shuffled(i < m ? a0 : a1, 8 * p + column), inverse);
-            const Z right = scaled(shuffled(i < m ? r0 : r1, 8 * p), inverse);
+            float2 top = shuffled_f(i < m ? a0 : a1, 8 * p + column), right = shuffled_f(i < m ? r0 : r1, 8 * p);
+            top = make_float2(top.x * inverse, top.y * inverse);
+            right = make_float2(right.x * inverse, right.y * inverse);
             const bool here = row == p;
-            a0 = here && i < m ? top : minus(a0, times(e0, top));
-            a1 = here && i >= m ? top : minus(a1, times(e1, top));
-            r0 = here && i < m ? right : minus(r0, times(e0, right));
-            r1 = here && i >= m ? right : minus(r1, times(e1, right));
+            a0 = here && i < m ? top : less_f(a0, e0, top);
+            a1 = here && i >= m ? top : less_f(a1, e1, top);
+            r0 = here && i < m ? right : less_f(r0, e0, right);
+            r1 = here && i >= m ? right : less_f(r1, e1, right);
         }
-        const double tau = 6.283185307179586476925, per = scale / (tau * norm(r0));
-        variance = 0.5 * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * norm(r0);
-        const double step = (r1.y * r0.x - r1.x * r0.y) * per;
-        return t + step;
+        const float size = r0.x * r0.x + r0.y * r0.y, per = __fdividef(scale, 6.2831853f * size);
+        variance = 0.5f * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * size;
+        return t + (double)((r1.y * r0.x - r1.x * r0.y) * per);
     }
 
     // split: of m - 1 phases that near lines give, the one that does not turn evenly over the far lines
@@ -297,12 +305,20 @@ struct Several {
     // those of the other rows below m, explain the bin.
     __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
         const u32 row = lane >> 3, column = lane & 7;
-        double t, variance = 0.0;
+        // Samples near one, so that single precision holds them.
+        const double energy = warp_sum(norm(u[lane])), unit = inverse_root_of(energy);
+        float2 mine[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            const Z v = u[column + 8 * i];
+            mine[i] = make_float2((float)(v.x * unit), (float)(v.y * unit));
+        }
+        float variance = 0.0f;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
         u32 turn = scale == FAR ? 2 : 0;
-        t = start(first, scale < SPLIT ? m : m - 1);
+        double t = start(first, scale < SPLIT ? m : m - 1);
         if (scale >= SPLIT) {
-            t = refine(t, m - 1, 16, variance);
+            t = refine(t, m - 1, 16, mine, variance);
             t = split(t, m);
             turn = 2;
         }
@@ -310,14 +326,13 @@ struct Several {
 #pragma unroll 1
         for (; turn < 4; turn++) {
             if (stopped(order)) return false;
-            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32,
-                       variance);
+            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance);
         }
         t -= rint(t);
         double away;
         f = ring.snap(t, bins, bin, b, away);
         const double border = 0.5 * bins * ring.inverse;
-        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border;
+        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border * energy;
         for (u32 k = 0; k < m; k++) {
             const u64 other = __shfl_sync(~0u, f, 8 * k);
             good &= k == row || row >= m || other != f;
@@ -329,9 +344,16 @@ struct Several {
             if (lane < ALL_LANES) phasors[i * ALL_LANES + lane] = ring.root(at);
         }
         __syncwarp();
-        Z h, s1, s2, right;
-        gram(ALL_LANES, 0.0, h, s1, s2);
-        right_sides(ALL_LANES, 0.0, right, s1);
+        // Gram's matrix in the first four columns, in two halves; the samples, in four parts, in the others.
+        Z h = z_of(0.0, 0.0), right = h;
+        const Z *ours = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = column >> 2; l < ALL_LANES; l += 2) h = add_conj(h, theirs[l], ours[l]);
+        h = plus(h, shuffled(h, lane ^ 4));
+#pragma unroll
+        for (u32 l = column; l < ALL_LANES; l += 8) right = add_conj(right, u[l], ours[l]);
+#pragma unroll
+        for (u32 d = 1; d < 8; d <<= 1) right = plus(right, shuffled(right, lane ^ d));
         if (column >= 4) h = right;
         eliminate(h, m, row, column);
         a = shuffled(h, 8 * row + 4);
