@@ -22,6 +22,8 @@ const u32 FAR = 5, LINE = 6, SPLIT = 16;
 const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
 // Standard deviations between a frequency and the border to the next, as the ladder's least margin.
 const double CERTAIN = 6.0;
+// Share of the energy that a first step with enough frequencies hardly leaves.
+const float HOPELESS = 0.05f;
 
 DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
 DEV double warp_sum(double v) {
@@ -185,8 +187,8 @@ struct Several {
     }
 
     // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
-    // this row, and its variance over that of a sample.
-    __device__ double refine(double t, u32 m, u32 lanes, const float2* mine, float& variance) const {
+    // this row, its variance over that of a sample, and the share of the samples' energy that is left.
+    __device__ double refine(double t, u32 m, u32 lanes, const float2* mine, float& variance, float& left) const {
         const u32 row = lane >> 3, column = lane & 7;
         const float scale = __fdividef(1.0f, places[lanes - 1]);
         float2* p = (float2*)phasors;
@@ -201,6 +203,7 @@ struct Several {
         }
         __syncwarp();
         // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
+        float energy = 0.0f;
         float2 s0 = make_float2(0.0f, 0.0f), s1 = s0, s2 = s0, r0 = s0, r1 = s0;
         const float2 *ours = p + row * ALL_LANES, *theirs = p + (column & 3) * ALL_LANES;
 #pragma unroll 4
@@ -224,13 +227,16 @@ struct Several {
             const float x = places[l] * scale;
             r0 = make_float2(r0.x + v.x, r0.y + v.y);
             r1 = make_float2(r1.x + x * v.x, r1.y + x * v.y);
+            energy += mine[i].x * mine[i].x + mine[i].y * mine[i].y;
         }
 #pragma unroll
         for (u32 d = 1; d < 8; d <<= 1) {
             const float2 a = shuffled_f(r0, lane ^ d), b = shuffled_f(r1, lane ^ d);
             r0 = make_float2(r0.x + a.x, r0.y + a.y);
             r1 = make_float2(r1.x + b.x, r1.y + b.y);
+            energy += __shfl_xor_sync(~0u, energy, d);
         }
+        const float2 b0 = r0, b1 = r1;
         // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
         // the matrix.
         float2 a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
@@ -253,6 +259,10 @@ struct Several {
             r1 = here && i >= m ? right : less_f(r1, e1, right);
         }
         const float size = r0.x * r0.x + r0.y * r0.y, per = __fdividef(scale, 6.2831853f * size);
+        float known = row < m ? b0.x * r0.x + b0.y * r0.y + b1.x * r1.x + b1.y * r1.y : 0.0f;
+        known += __shfl_xor_sync(~0u, known, 8);
+        known += __shfl_xor_sync(~0u, known, 16);
+        left = 1.0f - __fdividef(known, energy);
         variance = 0.5f * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * size;
         return t + (double)((r1.y * r0.x - r1.x * r0.y) * per);
     }
@@ -313,12 +323,13 @@ struct Several {
             const Z v = u[column + 8 * i];
             mine[i] = make_float2((float)(v.x * unit), (float)(v.y * unit));
         }
-        float variance = 0.0f;
+        float variance = 0.0f, left_over;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
         u32 turn = scale == FAR ? 2 : 0;
+        const u32 first_turn = scale >= SPLIT || scale == FAR ? 2 : 0;
         double t = start(first, scale < SPLIT ? m : m - 1);
         if (scale >= SPLIT) {
-            t = refine(t, m - 1, 16, mine, variance);
+            t = refine(t, m - 1, 16, mine, variance, left_over);
             t = split(t, m);
             turn = 2;
         }
@@ -326,7 +337,9 @@ struct Several {
 #pragma unroll 1
         for (; turn < 4; turn++) {
             if (stopped(order)) return false;
-            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance);
+            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance, left_over);
+            // Others are waiting: too few frequencies show at once.
+            if (turn == first_turn && left_over > HOPELESS) return false;
         }
         t -= rint(t);
         double away;
