@@ -164,13 +164,10 @@ pub(super) struct QuickArgs {
     verify_back: u64,
     verify_taps: u64,
     verify_roots: u64,
-    verify_series: u64,
     verify_reads: u32,
-    verify_terms: u32,
+    pad: u32,
     verify_energy: f64,
     verify_leak: f64,
-    verify_beta2: f64,
-    verify_slope: f64,
 }
 
 impl From<&Args> for QuickArgs {
@@ -197,13 +194,10 @@ impl From<&Args> for QuickArgs {
             verify_back: a.verify.back,
             verify_taps: a.verify.taps,
             verify_roots: a.verify.roots,
-            verify_series: a.verify.series,
             verify_reads: a.verify.reads,
-            verify_terms: a.verify.terms,
+            pad: 0,
             verify_energy: a.verify.energy,
             verify_leak: a.verify.leak,
-            verify_beta2: a.verify.beta2,
-            verify_slope: a.verify.slope,
         }
     }
 }
@@ -920,9 +914,11 @@ mod tests {
 
     type Quick = unsafe extern "C" fn(*const QuickArgs, u32, u32, u32, u32) -> bool;
 
+    type Response = unsafe extern "C" fn(f64) -> f64;
+
     /// `emulate_cluster.cpp`, likewise.
-    fn cluster() -> Option<Quick> {
-        static BUILT: OnceLock<Option<Quick>> = OnceLock::new();
+    fn cluster() -> Option<(Quick, Response)> {
+        static BUILT: OnceLock<Option<(Quick, Response)>> = OnceLock::new();
         *BUILT.get_or_init(|| {
             let opened = build("emulate_cluster.cpp", "cluster")?;
             // SAFETY: the types are those of its functions.
@@ -930,10 +926,12 @@ mod tests {
                 let size: extern "C" fn() -> u32 =
                     std::mem::transmute(dlsym(opened, c"emulate_quick_size".as_ptr()));
                 assert_eq!(size() as usize, size_of::<QuickArgs>());
-                Some(std::mem::transmute::<*mut c_void, Quick>(dlsym(
-                    opened,
-                    c"emulate_quick".as_ptr(),
-                )))
+                let quick = dlsym(opened, c"emulate_quick".as_ptr());
+                let response = dlsym(opened, c"emulate_response".as_ptr());
+                Some((
+                    std::mem::transmute::<*mut c_void, Quick>(quick),
+                    std::mem::transmute::<*mut c_void, Response>(response),
+                ))
             }
         })
     }
@@ -945,7 +943,7 @@ mod tests {
         (bins, verify, threads, bytes): (usize, usize, u32, u32),
         seed: u32,
     ) -> Option<(Header, BTreeMap<u64, Complex<f64>>)> {
-        let quick = cluster()?;
+        let (quick, _) = cluster()?;
         let plan = Plan::new(problem.clone()).unwrap();
         let sigmas = crate::stages::certify::upper_quantile(problem.failure / (4 * bins) as f64);
         let level = Level::quick(plan.prepared(), bins, verify, sigmas).unwrap();
@@ -975,6 +973,20 @@ mod tests {
     /// Bins, verifying buckets, threads, and bytes of shared memory, as `QUICK` in `sparse.rs`.
     const SHAPES: [(usize, usize, u32, u32); 3] =
         [(256, 32, 256, 112 << 10), (1024, 128, 384, 144 << 10), (4096, 512, 384, 176 << 10)];
+
+    #[test]
+    fn the_quick_kernels_know_the_verifying_window() {
+        let Some((_, response)) = cluster() else { return };
+        let window = Kaiser::new(VERIFY_BETA, 64);
+        let (series, top, slope) = window.polynomial();
+        for i in 0..=2000 {
+            let x = f64::from(i) * 1e-3;
+            let exact = series.iter().fold(0.0, |sum, c| sum * (top - slope * x * x) + c);
+            // SAFETY: plain numbers.
+            let off = unsafe { response(x) } - exact;
+            assert!(off.abs() < 2e-15, "{off:e} at {x}");
+        }
+    }
 
     #[test]
     fn the_quick_kernel_solves_open_bins() {

@@ -84,6 +84,15 @@ template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
                  : "memory");
 #endif
 }
+// What this thread has written is for the copy engine; a copy by it to global memory, both at multiples of 16
+// bytes; and the wait until it has read everything.
+DEV void for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+DEV void copy(u64* to, const u64* from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_at(from)), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+DEV void copied() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 // A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
 DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 // Everyone is there, and can be written to.

@@ -7,8 +7,8 @@
 //    find is found in step 3.
 // 2. show: every block hears of all of them.
 // 3. solve: the frequencies of one bin. Their values come from the comb, which does not leak:
-//    Σ_i a_i z_i^τ = u_τ by Lagrange's polynomials. If they do not explain it, what they leave by the values that
-//    the buckets gave holds one frequency more, or two.
+//    Σ_i a_i z_i^τ = u_τ by Lagrange's polynomials. If the values that the buckets gave leave something of the bin,
+//    it is one frequency more, or two.
 //
 // The buckets that find a frequency judge it as well. All they give is a number of a few bits, which one of the
 // frequencies of a bin it is: the value comes from the comb. A wrong frequency has a wrong value, which neither
@@ -185,10 +185,10 @@ template <class S, class Shared> DEV void show(Shared& s, u32 c, u32 lane) {
     if (S::BLOCKS > 1 && lane < S::BLOCKS) announce<S>(s, MORE_GATE, lane, 4 + 24 * all);
 }
 
-// estimate: the values of m frequencies, one of each of the first lanes, that explain four shifts; by a warp.
+// estimate: the values of m frequencies f = own phasor, one of each of the first lanes, that explain four shifts; by a warp.
 // Of fewer than four, from the first shifts and from the last.
-DEV bool settle(const Ring& ring, const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z& a) {
-    const Z own = ring.root(f), two = times(own, own);
+DEV bool settle(const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z own, Z& a) {
+    const Z two = times(own, own);
     Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
     bool good = true;
 #pragma unroll
@@ -240,7 +240,7 @@ DEV bool settle(const Ring& ring, const Z* u, u32 m, double tolerance, u32 lane,
 // The frequencies of an open bin with the four shifts u, and their values, one for each of the first lanes; by a
 // warp. Gives their number, or 0 where they do not explain it.
 template <class S, class Shared>
-DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance, u32 terms, u32 warp, u32 lane,
+DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance, double limit, u32 warp, u32 lane,
               u64& f, Z& a) {
     const Ring ring = {args.n, args.mask, args.inverse};
     const u32 its = lane < S::BLOCKS ? s.seen[lane] : 0, most = __reduce_max_sync(~0u, its);
@@ -268,37 +268,47 @@ DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance,
         value = s.picked_values[warp][lane];
     }
     __syncwarp();
+    // What the values of the buckets leave: they are off by what the window leaks.
+    double away;
+    nearest_bucket<S>(args, f, away);
+    value = scaled(value, inverse_of(near_response(away)));
+    Z own = ring.root(f);
     One rest;
-#pragma unroll 1
-    for (u32 more = 0;; more++) {
-        if (settle(ring, u, m + more, tolerance, lane, f, a)) return m + more;
-        if (m + more >= 4 || more == 2) return 0;
-        double turn[2] = {0.0, 0.0}, away;
-        if (more == 0) {
-            // What the values of the buckets leave.
-            nearest_bucket<S>(args, f, away);
-            const double gain = response_at(args, s.series, terms, away);
-            value = lane < m ? scaled(value, inverse_of(gain)) : z_of(0.0, 0.0);
-            const Z own = ring.root(f);
 #pragma unroll
-            for (u32 tau = 0; tau < 4; tau++) {
-                Z sum = plus(value, shuffled(value, lane ^ 1));
-                sum = plus(sum, shuffled(sum, lane ^ 2));
-                rest.u[tau] = minus(u[tau], shuffled(sum, 0));
-                value = times(value, own);
-            }
-            turn[0] = single(rest);
-        } else if (!twin(rest, turn)) {
-            return 0;
+    for (u32 tau = 0; tau < 4; tau++) {
+        Z sum = plus(value, shuffled(value, lane ^ 1));
+        sum = plus(sum, shuffled(sum, lane ^ 2));
+        rest.u[tau] = minus(u[tau], shuffled(sum, 0));
+        value = times(value, own);
+    }
+    const double bound = 4096.0 * limit;
+    u32 more = 0;
+    if (rest.energy() > bound) {
+        if (m == 4) return 0;
+        double turn[2] = {single(rest), 0.0};
+        Z one;
+        more = 1;
+        if (fit_one(ring, rest, ring.snap(turn[0], S::B, args.bin, b, away), one) > bound) {
+            if (m == 3 || !twin(rest, turn)) return 0;
+            more = 2;
         }
-        if (lane >= m && lane <= m + more) f = ring.snap(lane == m ? turn[0] : turn[1], S::B, args.bin, b, away);
+        if (lane >= m && lane < m + more) {
+            f = ring.snap(lane == m ? turn[0] : turn[1], S::B, args.bin, b, away);
+            own = ring.root(f);
+        }
+    }
+    // Values of buckets that two frequencies share may be far off: without what they leave.
+#pragma unroll 1
+    for (;; more = 0) {
+        if (settle(u, m + more, tolerance, lane, f, own, a)) return m + more;
+        if (more == 0) return 0;
     }
 }
 
 // Takes the coefficients of one open bin, in the first block for the host, and wherever they reach buckets; by a
 // warp.
 template <class S, class Shared>
-DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 terms, u32 c, u32 lane) {
+DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 c, u32 lane) {
     const bool there = lane < m;
     u32 at = 0;
     if (c == 0) {
@@ -325,7 +335,7 @@ DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 terms, u
     const Z value = shuffled(a, which);
     if (!here) return;
     if (slot < S::REACH) {
-        peel_half<S>(args, s, terms, c, S::EACH * S::BLOCKS + slot, lane & 1, its, value);
+        peel_half<S>(args, s, c, S::EACH * S::BLOCKS + slot, lane & 1, its, value);
     } else {
         s.full = 1;
     }

@@ -246,7 +246,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     pass<S>(s, WINDOW_GATE);
     STAMP(3)
 
-    const u32 terms = (args.verify_terms + 3) & ~3u;
     const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.125 * args.bin);
     const double rounding = ROUNDING * ROUNDING * power;
     if (combs) {
@@ -548,7 +547,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         if (t >= busy) {
             // The others peel what is known already.
             pass<S>(s, FIND_GATE);
-            peel<S>(args, s, terms, c, false, false, t - busy, S::THREADS - busy);
+            peel<S>(args, s, c, false, false, t - busy, S::THREADS - busy);
             wait_for_others(3 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
@@ -645,7 +644,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     // The values carry errors of their own into the buckets, as in sparse.cuh.
     const double shared = 1.0 + (double)Shares<S>(s, second, c, lane).all / S::V;
     const double limit_v = floor_v * args.threshold[4] + 80.0 * shared * noise / (8.0 * S::B);
-    conclude<S>(args, s, head, h, status, floor_v, limit_v, terms, c, peeled, second, t);
+    conclude<S>(args, s, head, h, status, floor_v, limit_v, c, peeled, second, t);
 }
 
 #define NOISY(LOGB, LOGV, CLUSTER)                                                              \

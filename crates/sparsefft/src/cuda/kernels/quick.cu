@@ -34,7 +34,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
     static const u32 MOST = F::BINS * 3 / 8, ACTIVE = MOST < DECODE / 2 ? MOST : DECODE / 2;
 
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE> {
-        Z tiles[F::TILES];
+        Z tiles[F::TILES + 1];
         Tone tones[F::EACH * CLUSTER + REACH];
         Z folded[F::HELPERS * F::FOLDED];
         Guess one[ACTIVE], two[ACTIVE];
@@ -113,7 +113,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     }
     part<S>();
     if (!helper) pass<S>(s, POINTS_GATE);
-    const u32 terms = (args.verify_terms + 3) & ~3u;
     STAMP(3)
 
     if (helper) {
@@ -276,7 +275,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 #pragma unroll 1
         for (u32 i = t; i < 2 * came; i += S::DECODE) {
             const u32 slot = CLUSTER == 1 ? i / 2 : s.order[i / 2];
-            peel_half<S>(args, s, terms, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
+            peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
         }
         pass<S>(s, OPEN_GATE);
         open = list_opens<S>(s, warp, lane, status);
@@ -311,7 +310,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             // The host may begin.
             if (c == 0) ((u64*)head)[ROUNDS_WORD] = shares.all < args.capacity ? shares.all : args.capacity;
         }
-        deliver<S, S::ORDER>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
+        deliver<S, S::ORDER, true>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
         pass<S>(s, OPEN_GATE);
         open = list_opens<S>(s, ~0u, lane, status);
         if (status == EXPLAINED && open) wait_for_others(2);
@@ -336,10 +335,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 #pragma unroll
                 for (u32 tau = 0; tau < 4; tau++) u[tau] = s.open_lanes[at][tau];
             }
-            const u32 m = solve<S>(args, s, u, b, floor * args.threshold[4], terms, warp, lane, f, a);
+            const u32 m = solve<S>(args, s, u, b, floor * args.threshold[4], limit_v, warp, lane, f, a);
             if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
             WORK_STAMP(13)
-            take_late<S>(args, s, m, f, a, terms, c, lane);
+            take_late<S>(args, s, m, f, a, c, lane);
         }
         h.steps = 5;
     }
@@ -363,6 +362,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             write_header(args, head, h, status, floor_v, limit_v, true);
         }
     }
+    if (t == S::DECODE) copied();
     __syncthreads();
     STAMP(19)
     if (t == 0) write_verdict(args, s, head, c);

@@ -14,9 +14,9 @@ struct Quick {
     // Of the comb: distance of its teeth, roots, 1/B. Of the verifying window as in Hash.
     u64 step, roots;
     double bin;
-    u64 verify_step, verify_back, verify_taps, verify_roots, verify_series;
-    u32 verify_reads, verify_terms;
-    double verify_energy, verify_leak, verify_beta2, verify_slope;
+    u64 verify_step, verify_back, verify_taps, verify_roots;
+    u32 verify_reads, pad;
+    double verify_energy, verify_leak;
 };
 
 // Clock readings, behind the entries.
@@ -101,7 +101,6 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Opens opens[CLUSTER];
     __align__(16) unsigned short opened[16];
     Entry known[FOUND];
-    double series[100];
     double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
     u32 active, found, open, full, left, still, weak, pad;
     // How many were sent to every block, and how many to be ordered; how many of them it knows of.
@@ -140,46 +139,32 @@ template <u32 COUNT, class At> DEV void load(const void* x, u32 format, Z* v, At
 #undef LOAD
 }
 
-// The response of the verifying window, by four short chains. `c` has a multiple of four terms,
-// highest first.
-DEV double response_at(const Quick& a, const double* c, u32 terms, double away) {
-    if (fabs(away) >= 2.0) return 0.0;
-    double u = fma(away * away, -a.verify_slope, a.verify_beta2), u2 = u * u, u4 = u2 * u2;
-    double p3 = c[0], p2 = c[1], p1 = c[2], p0 = c[3];
-#pragma unroll 2
-    for (u32 i = 4; i < terms; i += 4) {
-        p3 = fma(p3, u4, c[i]);
-        p2 = fma(p2, u4, c[i + 1]);
-        p1 = fma(p1, u4, c[i + 2]);
-        p0 = fma(p0, u4, c[i + 3]);
+// The response of the verifying window (VERIFY_BETA in plan/choose.rs) as a polynomial in y, highest first: for
+// |x| ≤ 1 in y = 2x² - 1, for 1 ≤ |x| ≤ 2 in y = (2x² - 5)/3; each to 3e-16.
+static __constant__ const double NEAR[16] = {
+    -1.383107196524528e-12, 2.4072670969432265e-11, -3.714999577455388e-10, 5.184217040245276e-09,
+    -6.421072778565704e-08, 7.00282808893396e-07,   -6.664691264407406e-06, 5.475704033808488e-05,
+    -0.00038331059821020206, 0.002248981672285299,  -0.010827471701422314,  0.04156276975670013,
+    -0.12206357508684589,    0.2570250515591752,    -0.3448190289560351,    0.22100761886301393};
+static __constant__ const double BEYOND[20] = {
+    -3.3670635398025956e-10, 2.565049548349507e-09,  -1.6178525110217826e-08, 1.0009348387266929e-07,
+    -5.599553159645994e-07,  2.7900016905991483e-06, -1.235426644552272e-05,  4.830282363385333e-05,
+    -0.00016542790004193424, 0.0004918723690728439,  -0.0012567289501956072,  0.0027260701647289073,
+    -0.004948403701985584,   0.007384454618543333,   -0.00885731074523928,    0.008286854334373935,
+    -0.005796087026609137,   0.0028371989598490834,  -0.0008629953215467421,  0.00012223845218518764};
+// Even and odd powers apart: two chains of half the length.
+template <u32 TERMS> DEV double polynomial(const double* c, double y) {
+    const double yy = y * y;
+    double odd = c[0], even = c[1];
+#pragma unroll
+    for (u32 i = 2; i < TERMS; i += 2) {
+        odd = fma(odd, yy, c[i]);
+        even = fma(even, yy, c[i + 1]);
     }
-    return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
+    return fma(odd, y, even);
 }
-
-// Two of them side by side.
-DEV void responses_at(const Quick& a, const double* c, u32 terms, double first, double second, double* to) {
-    double u[2], u4[2], p[2][4];
-#pragma unroll
-    for (u32 k = 0; k < 2; k++) {
-        const double away = k ? second : first, u2 = (u[k] = fma(away * away, -a.verify_slope, a.verify_beta2)) * u[k];
-        u4[k] = u2 * u2;
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) p[k][j] = c[j];
-    }
-#pragma unroll 2
-    for (u32 i = 4; i < terms; i += 4) {
-#pragma unroll
-        for (u32 k = 0; k < 2; k++) {
-#pragma unroll
-            for (u32 j = 0; j < 4; j++) p[k][j] = fma(p[k][j], u4[k], c[i + j]);
-        }
-    }
-#pragma unroll
-    for (u32 k = 0; k < 2; k++) {
-        const double value = fma(fma(p[k][0], u[k], p[k][1]), u[k] * u[k], fma(p[k][2], u[k], p[k][3]));
-        to[k] = fabs(k ? second : first) >= 2.0 ? 0.0 : value;
-    }
-}
+DEV double near_response(double x) { return polynomial<16>(NEAR, fma(x * x, 2.0, -1.0)); }
+DEV double far_response(double x) { return polynomial<20>(BEYOND, fma(x * x, 2.0 / 3.0, -5.0 / 3.0)); }
 
 // Makes the gates; by one thread. What comes is known but for finds and sums.
 template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
@@ -202,21 +187,14 @@ template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool ener
 // Tables for shared memory, asked for together before anything waits; by the threads without points.
 template <class S> struct Tables {
     Z root, fine;
-    double term;
-    // Zeros ahead make the number of terms a multiple of four.
-    u32 terms;
 
     __device__ Tables(const Quick& args, u32 t) {
         const char* tables = (const char*)args.tables;
         const Z* roots = (const Z*)(tables + args.roots);
-        terms = (args.verify_terms + 3) & ~3u;
-        const u32 ahead = terms - args.verify_terms;
-        term = 0.0;
         if (t < S::R) {
             root = load_one<0>(roots, t * S::R);
             fine = load_one<0>(roots, t);
         }
-        if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
     template <class Shared> __device__ void keep(Shared& s, u32 t) const {
         if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
@@ -226,7 +204,6 @@ template <class S> struct Tables {
             s.roots[t] = root;
             s.fine[t] = fine;
         }
-        if (t < terms) s.series[t] = term;
     }
 };
 
@@ -484,7 +461,7 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
 
 // peel: half of a coefficient that has this place among the tones: two of its four buckets and of its four shifts.
 template <class S, class Shared>
-DEV void peel_half(const Quick& args, Shared& s, u32 terms, u32 c, u32 slot, u32 half, u64 f, Z value) {
+DEV void peel_half(const Quick& args, Shared& s, u32 c, u32 slot, u32 half, u64 f, Z value) {
     const Ring ring = {args.n, args.mask, args.inverse};
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const double lowest = ::floor(p) - 1.0;
@@ -500,11 +477,14 @@ DEV void peel_half(const Quick& args, Shared& s, u32 terms, u32 c, u32 slot, u32
         at[i] = b / S::OWN == c ? atomicAdd(s.listed + b % S::OWN, 1u) : S::LIST;
         if (at[i] < S::LIST) s.list[b % S::OWN][at[i]] = 4 * slot + 2 * half + i;
     }
-    responses_at(args, s.series, terms, lowest + 2 * half - p, lowest + 2 * half + 1 - p, tone.gain + 2 * half);
+    // Distances from -2 on: the first and the last of the four lie beyond one.
+    const double from = lowest - p;
+    tone.gain[half ? 2 : 1] = near_response(from + (half ? 2.0 : 1.0));
+    tone.gain[half ? 3 : 0] = far_response(from + (half ? 3.0 : 0.0));
 }
 // The coefficients that reached this block; those that came the first time, the second time, or both.
 template <class S, class Shared>
-DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, bool to_second, u32 thread,
+DEV void peel(const Quick& args, Shared& s, u32 c, bool from_second, bool to_second, u32 thread,
               u32 threads) {
     u32 most = 0;
 #pragma unroll
@@ -517,7 +497,7 @@ DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, 
         const u32 slot = i / 2, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
         if (number >= s.notes[to_second][sender].came) continue;
         if (from_second && number < s.notes[0][sender].came) continue;
-        peel_half<S>(args, s, terms, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
+        peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
     }
 }
 
@@ -594,14 +574,18 @@ template <class S> struct Shares {
 
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
-// `room` is for SLOTS entries.
-template <class S, u32 THREADS, class Shared>
+// `room` is for SLOTS entries and one more. `BULK`: the copy engine brings them, so that nobody waits for the bus;
+// the first thread waits for it at the end.
+template <class S, u32 THREADS, bool BULK, class Shared>
 DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, Entry* room, u32 c,
                  u32 thread) {
     const u32 lane = thread & 31;
     const auto sync = [] { some_threads_sync<THREADS, 2>(); };
     u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
+    bool bulk = false;
+    // The copy engine likes both sides at the same place in 16 bytes.
+    if (BULK) room = (Entry*)((u64*)room + (before & 1));
     if (shares.most <= S::SHARE) {
         // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
         if (S::BLOCKS > 1) {
@@ -626,7 +610,7 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
         if (thread < 32) s.close[mine + thread] = ~0ull;
         sync();
         // Four lanes compare one frequency with the others.
-        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+        static_assert((S::SLOTS + 1) * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
 #pragma unroll 1
         for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
             const u32 at = i / 4;
@@ -646,6 +630,8 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
             }
         }
         from = room;
+        bulk = BULK;
+        if (BULK) for_copies();
     } else {
         wait_for_others(1);
         before = shares.found_before;
@@ -654,8 +640,17 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
     sync();
     if (before >= args.capacity) return;
     if (mine > args.capacity - before) mine = args.capacity - before;
+    u64* to = (u64*)(out + before);
+    const u64* words = (const u64*)from;
+    if (bulk) {
+        const u32 ahead = before & 1, body = 3 * mine > ahead ? (3 * mine - ahead) & ~1u : 0;
+        if (thread == 0 && body) copy(to + ahead, words + ahead, 8 * body);
+        if (thread == 1 && ahead && mine) to[0] = words[0];
+        if (thread == 2 && ahead + body < 3 * mine) to[ahead + body] = words[ahead + body];
+        return;
+    }
     // As words, so that neighbours travel together.
-    for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
+    for (u32 i = thread; i < 3 * mine; i += THREADS) to[i] = words[i];
 }
 
 // What the host reads first. Behind it come h.rounds coefficients in order, and then the rest of them in order.
@@ -678,12 +673,12 @@ template <class Shared> DEV void write_verdict(const Quick& args, Shared& s, Hea
 // came the first time have been peeled or not, and there was a second time or not.
 template <class S, class Shared>
 DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
-                  u32 terms, u32 c, bool peeled, bool second, u32 t) {
+                  u32 c, bool peeled, bool second, u32 t) {
     const Shares<S> shares(s, second, c, t & 31);
     // Where most has been peeled, the others send the results meanwhile.
     const bool together = !peeled;
     if (together || t < S::JUDGES) {
-        peel<S>(args, s, terms, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
+        peel<S>(args, s, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
         pass<S>(s, VERIFY_GATE);
     }
     if (together) __syncthreads();
@@ -699,7 +694,7 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
         wait_for_others(1);
     } else {
         // The bins are not needed any more.
-        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
+        deliver<S, S::THREADS - S::JUDGES, false>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
                                            t - S::JUDGES);
     }
     STAMP(18)
