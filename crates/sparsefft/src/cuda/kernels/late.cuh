@@ -52,19 +52,21 @@ template <class S, u32 THREADS, class Shared> DEV void tell_shares(Shared& s, u3
         announce<S>(s, ORDER_GATE, thread,
                     16 * pieces + 24 * (s.given[thread] < S::SHARE ? s.given[thread] : S::SHARE));
 }
-// The number of open bins, and what follows for the status; the first warp lists them.
-template <class S, class Shared> DEV u32 list_opens(Shared& s, u32 warp, u32 lane, u32& status) {
-    const u32 its = lane < S::BLOCKS ? s.opens[lane].open : 0, ends = sum_up_to(its, lane);
+// The number of open bins, and what follows for the status.
+template <class S, class Shared> DEV u32 count_opens(const Shared& s, u32 lane, u32& status) {
+    const u32 its = lane < S::BLOCKS ? s.opens[lane].open : 0;
     if (status == EXPLAINED && __any_sync(~0u, lane < S::BLOCKS && s.opens[lane].crowded)) status = TOO_CROWDED;
-    if (__any_sync(~0u, its > S::OPENS)) {
-        if (status == EXPLAINED) status = OPEN;
-    } else if (warp == 0) {
-        for (u32 i = 0; i < its; i++) {
-            s.open_bins[ends - its + i] = S::BLOCKS == 1 ? s.opened[i] : s.opens[lane].bins[i];
-            s.open_at[ends - its + i] = lane * S::OPENS + i;
-        }
+    if (status == EXPLAINED && __any_sync(~0u, its > S::OPENS)) status = OPEN;
+    return __reduce_add_sync(~0u, its);
+}
+// Lists them, by one warp.
+template <class S, class Shared> DEV void list_opens(Shared& s, u32 lane) {
+    const u32 its = lane < S::BLOCKS ? s.opens[lane].open : 0, count = its < S::OPENS ? its : S::OPENS;
+    const u32 before = sum_up_to(count, lane) - count;
+    for (u32 i = 0; i < count; i++) {
+        s.open_bins[before + i] = S::BLOCKS == 1 ? s.opened[i] : s.opens[lane].bins[i];
+        s.open_at[before + i] = lane * S::OPENS + i;
     }
-    return __shfl_sync(~0u, ends, 31);
 }
 
 // The bucket of the verifying window that is nearest to a frequency, and how far that is.
@@ -268,40 +270,44 @@ DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance,
         value = s.picked_values[warp][lane];
     }
     __syncwarp();
-    // What the values of the buckets leave: they are off by what the window leaks.
-    double away;
-    nearest_bucket<S>(args, f, away);
-    value = scaled(value, inverse_of(near_response(away)));
     Z own = ring.root(f);
-    One rest;
-#pragma unroll
-    for (u32 tau = 0; tau < 4; tau++) {
-        Z sum = plus(value, shuffled(value, lane ^ 1));
-        sum = plus(sum, shuffled(sum, lane ^ 2));
-        rest.u[tau] = minus(u[tau], shuffled(sum, 0));
-        value = times(value, own);
-    }
-    const double bound = 4096.0 * limit;
+    double away;
     u32 more = 0;
-    if (rest.energy() > bound) {
-        if (m == 4) return 0;
-        double turn[2] = {single(rest), 0.0};
-        Z one;
-        more = 1;
-        if (fit_one(ring, rest, ring.snap(turn[0], S::B, args.bin, b, away), one) > bound) {
-            if (m == 3 || !twin(rest, turn)) return 0;
-            more = 2;
-        }
-        if (lane >= m && lane < m + more) {
-            f = ring.snap(lane == m ? turn[0] : turn[1], S::B, args.bin, b, away);
-            own = ring.root(f);
-        }
-    }
-    // Values of buckets that two frequencies share may be far off: without what they leave.
+    // Three or four are mostly all. Then with what the values of the buckets leave, and without it again: values of
+    // buckets that two frequencies share may be far off.
 #pragma unroll 1
-    for (;; more = 0) {
+    for (u32 turn = m >= 3 ? 0 : 1;; turn++) {
+        if (turn == 1) {
+            // They are off by what the window leaks.
+            nearest_bucket<S>(args, f, away);
+            value = scaled(value, inverse_of(near_response(away)));
+            One rest;
+#pragma unroll
+            for (u32 tau = 0; tau < 4; tau++) {
+                Z sum = plus(value, shuffled(value, lane ^ 1));
+                sum = plus(sum, shuffled(sum, lane ^ 2));
+                rest.u[tau] = minus(u[tau], shuffled(sum, 0));
+                value = times(value, own);
+            }
+            const double bound = 4096.0 * limit;
+            if (rest.energy() > bound) {
+                if (m == 4) return 0;
+                double turns_of[2] = {single(rest), 0.0};
+                Z one;
+                more = 1;
+                if (fit_one(ring, rest, ring.snap(turns_of[0], S::B, args.bin, b, away), one) > bound) {
+                    if (m == 3 || !twin(rest, turns_of)) return 0;
+                    more = 2;
+                }
+                if (lane >= m && lane < m + more) {
+                    f = ring.snap(lane == m ? turns_of[0] : turns_of[1], S::B, args.bin, b, away);
+                    own = ring.root(f);
+                }
+            }
+        }
         if (settle(u, m + more, tolerance, lane, f, own, a)) return m + more;
-        if (more == 0) return 0;
+        if (turn == 2 || (turn == 1 && (m >= 3 || more == 0))) return 0;
+        if (turn == 1) more = 0;
     }
 }
 

@@ -272,16 +272,23 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         const u32 came = line_up<S>(s, lane, t);
         if (CLUSTER > 1) some_threads_sync<S::DECODE>();
         if (CLUSTER == 1) wait_for_others(1);
+        STAMP(15)
+        // The last warp has little to peel.
+        if (warp == S::DECODE / 32 - 1) {
+            pass<S>(s, OPEN_GATE);
+            list_opens<S>(s, lane);
+        }
 #pragma unroll 1
         for (u32 i = t; i < 2 * came; i += S::DECODE) {
             const u32 slot = CLUSTER == 1 ? i / 2 : s.order[i / 2];
             peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
         }
-        pass<S>(s, OPEN_GATE);
-        open = list_opens<S>(s, warp, lane, status);
+        STAMP(16)
         pass<S>(s, VERIFY_GATE);
         some_threads_sync<S::DECODE>();
         STAMP(9)
+        pass<S>(s, OPEN_GATE);
+        open = count_opens<S>(s, lane, status);
         if (status == EXPLAINED && open) {
             const Z left = explain<S, S::WAYS>(s, t, seen);
             if (t / 4 % S::WAYS == 0) s.verify[t / (4 * S::WAYS) * 4 + (t & 3)] = left;
@@ -312,7 +319,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         }
         deliver<S, S::ORDER, true>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
         pass<S>(s, OPEN_GATE);
-        open = list_opens<S>(s, ~0u, lane, status);
+        open = count_opens<S>(s, lane, status);
         if (status == EXPLAINED && open) wait_for_others(2);
     }
     Header h = {};
