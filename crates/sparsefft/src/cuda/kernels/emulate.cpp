@@ -16,7 +16,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __align__(n) alignas(n)
-using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
+using std::atan2, std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
     std::sqrt;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
 static void __syncthreads() {}
@@ -185,11 +185,17 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
     const Ring ring = {n, n - 1, 1.0 / n};
     std::vector<Z> phasors(4 * ALL_LANES);
     float places[ALL_LANES];
-    for (u32 l = 0; l < ALL_LANES; l++) places[l] = place_of(l, e);
+    float2 w[ALL_LANES];
+    double energy = 0.0;
+    for (u32 l = 0; l < ALL_LANES; l++) energy += norm(u[l]);
+    for (u32 l = 0; l < ALL_LANES; l++) {
+        places[l] = place_of(l, e);
+        w[l] = make_float2(u[l].x / sqrt(energy), u[l].y / sqrt(energy));
+    }
     u32 none = 0;
     bool good[32];
     lanes.run([&](u32 lane) {
-        const Several several = {ring, u, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
+        const Several several = {ring, u, energy, w, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
         u64 frequency;
         Z value;
         good[lane] = several.solve(scale, m, 8 * m, noise, limit, 0.0, frequency, value);

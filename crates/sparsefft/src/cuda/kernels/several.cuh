@@ -42,13 +42,14 @@ DEV float2 quotient_f(float2 a, float2 b) {
 // Root number lane/8 of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Of the eight
 // lanes of a root, half have the polynomial and half its derivative, and each another root. A loop keeps the
 // code short: it runs once, and waits for its instructions otherwise.
-DEV Z root_of(const Z* c, u32 m, u32 lane) {
+DEV float2 root_of(const float2* c, u32 m, u32 lane) {
     const u32 mine = lane >> 3, other = lane & 3;
     float2 cf[5], z;
 #pragma unroll
     for (u32 k = 0; k < 5; k++) {
-        const Z v = lane & 4 ? (k < 4 ? scaled(c[k < 4 ? k + 1 : 4], k + 1.0) : z_of(0.0, 0.0)) : c[k];
-        cf[k] = make_float2((float)v.x, (float)v.y);
+        const float2 rise = k < 4 ? make_float2((k + 1.0f) * c[k < 4 ? k + 1 : 4].x, (k + 1.0f) * c[k < 4 ? k + 1 : 4].y)
+                                  : make_float2(0.0f, 0.0f);
+        cf[k] = lane & 4 ? rise : c[k];
     }
     __sincosf(6.2831853f * ((float)mine + 0.35f) / (float)m, &z.y, &z.x);
 #pragma unroll 1
@@ -76,6 +77,13 @@ DEV Z root_of(const Z* c, u32 m, u32 lane) {
         // The iteration is of third order: the next step would be far below the precision.
         if (!__any_sync(~0u, mine < m && step.x * step.x + step.y * step.y > 1e-6f)) break;
     }
+    return z;
+}
+DEV Z root_of(const Z* c, u32 m, u32 lane) {
+    float2 cf[5];
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    const float2 z = root_of(cf, m, lane);
     return z_of(z.x, z.y);
 }
 
@@ -89,6 +97,7 @@ DEV float2 add_conj_f(float2 to, float2 a, float2 b) {
 DEV float2 less_f(float2 a, float2 b, float2 c) {
     return make_float2(a.x - b.x * c.x + b.y * c.y, a.y - b.x * c.y - b.y * c.x);
 }
+DEV float turns_f(float2 v) { return atan2f(v.y, v.x) * 0.15915494f; }
 
 // Where a lane of the eight lines lies.
 DEV u32 place_of(u32 l, u32 e) {
@@ -107,10 +116,24 @@ DEV void eliminate(Z& h, u32 size, u32 row, u32 column) {
     }
 }
 
+DEV void eliminate_f(float2& h, u32 size, u32 row, u32 column) {
+#pragma unroll 1
+    for (u32 p = 0; p < size; p++) {
+        const float inverse = __fdividef(1.0f, __shfl_sync(~0u, h.x, 9 * p));
+        float2 top = shuffled_f(h, 8 * p + column);
+        const float2 entry = shuffled_f(h, 8 * row + p);
+        top = make_float2(top.x * inverse, top.y * inverse);
+        h = row == p ? top : less_f(h, entry, top);
+    }
+}
+
 struct Several {
     const Ring& ring;
-    // The lanes of the bin, where they lie, and room for four phasors at each of them.
+    // The lanes of the bin, their energy, and the same of energy one in single precision; where they lie, and room
+    // for four phasors at each of them.
     const Z* u;
+    double energy;
+    const float2* w;
     const float* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
@@ -121,69 +144,72 @@ struct Several {
     u32 e, lane, b, bins;
     double bin;
 
-    // Sample k of equation i of a scale, and the number of equations for m frequencies.
-    __device__ u32 sample(u32 scale, u32 m, u32 i, u32 k) const {
-        if (scale <= 4) return i + scale * k;
-        if (scale == LINE) return i / (4 - m) * 4 + i % (4 - m) + k;
-        const u32 step = (i >> 2) + k;
-        return (i & 3) + 4 * (step == 0 ? 0 : step + 3);
-    }
-    __device__ static u32 equations(u32 scale, u32 m) {
-        return scale <= 4 ? 16 - scale * m : (scale == LINE ? ALL_LINES : 4) * (4 - m);
-    }
-
     // Whether the bin is explained by one that comes before this order, whose find counts in any case.
     __device__ bool stopped(u32 order) const {
         const u32 its = lane < others ? solved[lane] : 0;
         return __any_sync(~0u, its != 0 && its < order);
     }
 
-    // predict and unwrap: the phase per shift of this row's frequency.
+    // predict and unwrap: the phase per shift of this row's frequency, in single precision as well.
     __device__ double start(u32 scale, u32 m) const {
-        const u32 row = lane >> 3, column = lane & 7, all = equations(scale, m);
-        Z h = z_of(0.0, 0.0);
+        const u32 row = lane >> 3, column = lane & 7;
+        // Equations come in runs of neighbours; sample k of the run j begins there.
+        const u32 runs = scale <= 4 ? 1 : scale == LINE ? ALL_LINES : 4 - m;
+        const u32 each = scale <= 4 ? 16 - scale * m : scale == LINE ? 4 - m : 4;
+        const auto begin = [&](u32 j, u32 k) {
+            return scale <= 4 ? scale * k : scale == LINE ? 4 * j + k : j + k == 0 ? 0 : 4 * (j + k + 3);
+        };
+        float2 h = make_float2(0.0f, 0.0f), c[5], z;
         const u32 other = column <= m ? column : m;
-#pragma unroll 2
-        for (u32 i = 0; i < all; i++)
-            h = add_conj(h, u[sample(scale, m, i, other)], u[sample(scale, m, i, row < m ? row : 0)]);
-        eliminate(h, m, row, column);
-        Z c[5], z;
+#pragma unroll 1
+        for (u32 j = 0; j < runs; j++) {
+            const float2 *theirs = w + begin(j, other), *ours = w + begin(j, row < m ? row : 0);
+#pragma unroll 4
+            for (u32 i = 0; i < each; i++) h = add_conj_f(h, theirs[i], ours[i]);
+        }
+        eliminate_f(h, m, row, column);
 #pragma unroll
         for (u32 k = 0; k < 5; k++) {
-            c[k] = shuffled(h, 8 * (k & 3) + m);
-            if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
+            c[k] = shuffled_f(h, 8 * (k & 3) + m);
+            if (k >= m) c[k] = make_float2(k == m ? -1.0f : 0.0f, 0.0f);
         }
         if (m == 2) {
-            const Z half = scaled(c[1], 0.5), r = square_root(plus(times(half, half), c[0]));
-            z = row & 1 ? minus(half, r) : plus(half, r);
+            // c1/2 ± √(c1²/4 + c0).
+            const float2 half = make_float2(0.5f * c[1].x, 0.5f * c[1].y);
+            const float2 d = less_f(c[0], make_float2(-half.x, -half.y), half);
+            const float size = sqrtf(d.x * d.x + d.y * d.y), a = sqrtf(0.5f * (size + fabsf(d.x)));
+            const float b = a > 0.0f ? __fdividef(0.5f * fabsf(d.y), a) : 0.0f;
+            float2 r = d.x >= 0.0f ? make_float2(a, b) : make_float2(b, a);
+            if (d.y < 0.0f) r.y = -r.y;
+            z = row & 1 ? make_float2(half.x - r.x, half.y - r.y) : make_float2(half.x + r.x, half.y + r.y);
         } else {
             z = root_of(c, m, lane);
         }
-        const double fine = turns(z);
+        const float fine = turns_f(z);
         if (scale == 1 || scale == LINE) return fine;
-        z = cis(fine);
+        __sincosf(6.2831853f * fine, &z.y, &z.x);
         // Gram's matrix in the first four columns, the neighbours in the others.
-        const Z theirs = shuffled(z, 8 * (column & 3));
-        Z mine = z_of(1.0, 0.0), right = mine;
-        h = z_of(0.0, 0.0);
+        const float2 theirs = shuffled_f(z, 8 * (column & 3));
+        float2 mine = make_float2(1.0f, 0.0f), right = mine;
+        h = make_float2(0.0f, 0.0f);
         const u32 points = scale <= 4 ? 12 / scale + 1 : 4;
 #pragma unroll 1
         for (u32 k = 0; k < points; k++) {
             const u32 at = scale <= 4 ? scale * k : k == 0 ? 0 : 4 * (k + 3);
-            h = add_conj(h, column < 4 ? right : u[at + (column & 3)], mine);
-            mine = times(mine, z);
-            right = times(right, theirs);
+            h = add_conj_f(h, column < 4 ? right : w[at + (column & 3)], mine);
+            mine = times_f(mine, z);
+            right = times_f(right, theirs);
         }
-        eliminate(h, m, row, column);
-        Z p = z_of(0.0, 0.0), before = shuffled(h, 8 * row + 4);
+        eliminate_f(h, m, row, column);
+        float2 p = make_float2(0.0f, 0.0f), before = shuffled_f(h, 8 * row + 4);
 #pragma unroll
         for (u32 k = 5; k < 8; k++) {
-            const Z next = shuffled(h, 8 * row + k);
-            p = add_conj(p, next, before);
+            const float2 next = shuffled_f(h, 8 * row + k);
+            p = add_conj_f(p, next, before);
             before = next;
         }
         const double step = scale <= 4 ? scale : e;
-        return (rint(turns(p) * step - fine) + fine) / step;
+        return (rint(turns_f(p) * step - fine) + fine) / step;
     }
 
     // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
@@ -315,14 +341,9 @@ struct Several {
     // those of the other rows below m, explain the bin.
     __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
         const u32 row = lane >> 3, column = lane & 7;
-        // Samples near one, so that single precision holds them.
-        const double energy = warp_sum(norm(u[lane])), unit = inverse_root_of(energy);
         float2 mine[4];
 #pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-            const Z v = u[column + 8 * i];
-            mine[i] = make_float2((float)(v.x * unit), (float)(v.y * unit));
-        }
+        for (u32 i = 0; i < 4; i++) mine[i] = w[column + 8 * i];
         float variance = 0.0f, left_over;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
         u32 turn = scale == FAR ? 2 : 0;
