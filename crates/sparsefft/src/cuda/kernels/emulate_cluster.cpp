@@ -1,4 +1,4 @@
-// quick.cu on the CPU: every thread of a cluster is a context, and these take turns. Gates count bytes as the
+// quick.cu and noisy.cu on the CPU: every thread of a cluster is a context, and these take turns. Gates count bytes as the
 // machine's do, so that one that waits for too many or too few shows. Built by the tests.
 #include <ucontext.h>
 
@@ -24,6 +24,7 @@
 #define SHARED_MEMORY char* memory = cluster->shared[me().block].data();
 using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
     std::sqrt;
+using std::atan2;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
 struct float2 {
     float x, y;
@@ -262,6 +263,8 @@ DEV void copy(u64* to, const u64* from, u32 bytes) {
     memcpy(to, from, bytes);
 }
 DEV void copied() {}
+DEV void copy_here(Z* to, const Z* from) { *to = *from; }
+DEV void copied_here() {}
 DEV void block_sync() { __syncthreads(); }
 template <class S> DEV void arrive() {}
 template <class S> DEV void await() {
@@ -274,7 +277,10 @@ template <class S> DEV void meet() { __syncthreads(); }
 template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() { named_sync(NUMBER, COUNT); }
 DEV void wait_for_others(u32) {}
 
+#define Check QuickCheck
 #include "quick.cu"
+#undef Check
+#include "noisy.cu"
 
 // The kernel for so many bins. False where threads wait for ever.
 extern "C" bool emulate_quick(const Quick* args, u32 bins, u32 threads, u32 bytes, u32 seed) {
@@ -290,5 +296,19 @@ extern "C" bool emulate_quick(const Quick* args, u32 bins, u32 threads, u32 byte
     cluster = nullptr;
     return ended;
 }
+// The kernel for so many bins and verifying buckets, with noise.
+extern "C" bool emulate_noisy(const Noisy* args, u32 bins, u32 verify, u32 threads, u32 bytes, u32 seed) {
+    Cluster all(16, threads, bytes);
+    cluster = &all;
+    all.work = [&] {
+        if (bins == 1024) noisy_10_5_16(*args);
+        else if (verify == 128) noisy_12_7_16(*args);
+        else noisy_12_9_16(*args);
+    };
+    const bool ended = all.run(seed);
+    cluster = nullptr;
+    return ended;
+}
 extern "C" double emulate_response(double x) { return fabs(x) <= 1.0 ? near_response(x) : far_response(x); }
 extern "C" u32 emulate_quick_size() { return sizeof(Quick); }
+extern "C" u32 emulate_noisy_size() { return sizeof(Noisy); }

@@ -93,6 +93,11 @@ DEV void copy(u64* to, const u64* from, u32 bytes) {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 DEV void copied() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// A sample for shared memory, and the wait for all that this thread has asked for.
+DEV void copy_here(Z* to, const Z* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
+}
+DEV void copied_here() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
 DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 // Everyone is there, and can be written to.
@@ -125,6 +130,14 @@ template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() {
     __syncthreads();
 #else
     asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
+#endif
+}
+// The same with a number that is known late.
+DEV void named_sync(u32 number, u32 count) {
+#ifdef RACECHECK
+    __syncthreads();
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(count) : "memory");
 #endif
 }
 DEV void wait_for_others(u32 times) {

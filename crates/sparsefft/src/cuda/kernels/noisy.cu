@@ -491,21 +491,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
                 const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
                 const Z* from = (const Z*)x + other_line(number, point, q);
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                                 (u32)__cvta_generic_to_shared(&s.lines[number][q][point])),
-                             "l"(from)
-                             : "memory");
+                copy_here(&s.lines[number][q][point], from);
             }
         }
         if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
         wait_for_others(1);
         part<S>();
-        asm volatile("cp.async.wait_all;" ::: "memory");
-#ifdef RACECHECK
-        wait_for_others(1);
-#else
-        asm volatile("bar.sync 5, %0;" ::"n"(32 * S::FOLDERS) : "memory");
-#endif
+        copied_here();
+        some_threads_sync<32 * S::FOLDERS, 5>();
         for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
             const u32 number = i / S::ONE, point = i % S::ONE;
             Z v[8];
@@ -557,13 +550,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         } else {
             // The others send meanwhile.
             const u32 u = t - S::HALF;
-            const auto others_sync = [] {
-#ifdef RACECHECK
-                __syncthreads();
-#else
-                asm volatile("bar.sync 4, %0;" ::"n"(S::OTHERS) : "memory");
-#endif
-            };
+            const auto others_sync = [] { some_threads_sync<S::OTHERS, 4>(); };
             others_sync();
             for (u32 k = u; k < CLUSTER * S::MINE; k += S::OTHERS) {
                 const u32 b = k / S::MINE, i = k % S::MINE;
@@ -624,13 +611,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             wait_for_others(3 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
-            const auto group_sync = [&] {
-#ifdef RACECHECK
-                __syncthreads();
-#else
-                asm volatile("bar.sync %0, %1;" ::"r"(2 + group), "n"(32 * S::ROLES) : "memory");
-#endif
-            };
+            const auto group_sync = [&] { named_sync(2 + group, 32 * S::ROLES); };
             // Numbers of frequencies, ranks and scales that find the most together, one after the other.
             const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | 1 << 24 | FAR << 16
                               : role == 1 ? 2 << 11 | 1 << 8 | 2 | 4 << 27 | 2 << 24 | 2 << 16
