@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -257,12 +256,6 @@ template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
     Gate& g = gate_of(s, gate, me().block);
     if (S::BLOCKS > 1 && !g.open) cluster->wait(&g.open, 0, names[gate]);
 }
-DEV void for_copies() {}
-DEV void copy(u64* to, const u64* from, u32 bytes) {
-    if (((u64)to | (u64)from | bytes) % 16) fprintf(stderr, "a copy of %u bytes is not aligned\n", bytes), abort();
-    memcpy(to, from, bytes);
-}
-DEV void copied() {}
 DEV void copy_here(Z* to, const Z* from) { *to = *from; }
 DEV void copied_here() {}
 DEV void block_sync() { __syncthreads(); }

@@ -84,15 +84,6 @@ template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
                  : "memory");
 #endif
 }
-// What this thread has written is for the copy engine; a copy by it to global memory, both at multiples of 16
-// bytes; and the wait until it has read everything.
-DEV void for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-DEV void copy(u64* to, const u64* from, u32 bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_at(from)), "r"(bytes)
-                 : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-DEV void copied() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 // A sample for shared memory, and the wait for all that this thread has asked for.
 DEV void copy_here(Z* to, const Z* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");

@@ -6,7 +6,7 @@
 //    leaves no more than the window leaks, and if this bucket is the nearest to it. One that this does not
 //    find is found in step 3.
 // 2. show: every block hears of all of them.
-// 3. solve: the frequencies of one bin. Their values come from the comb, which does not leak:
+// 3. solve: the frequencies of one bin, by four lanes. Their values come from the comb, which does not leak:
 //    Σ_i a_i z_i^τ = u_τ by Lagrange's polynomials. If the values that the buckets gave leave something of the bin,
 //    it is one frequency more, or two.
 //
@@ -187,25 +187,58 @@ template <class S, class Shared> DEV void show(Shared& s, u32 c, u32 lane) {
     if (S::BLOCKS > 1 && lane < S::BLOCKS) announce<S>(s, MORE_GATE, lane, 4 + 24 * all);
 }
 
-// estimate: the values of m frequencies f = own phasor, one of each of the first lanes, that explain four shifts; by a warp.
-// Of fewer than four, from the first shifts and from the last.
+// What the tones of four lanes leave of four shifts.
+DEV One left_by(const Z* u, Z value, Z own, u32 lane) {
+    One rest;
+#pragma unroll
+    for (u32 tau = 0; tau < 4; tau++) {
+        Z sum = plus(value, shuffled(value, lane ^ 1));
+        sum = plus(sum, shuffled(sum, lane ^ 2));
+        rest.u[tau] = minus(u[tau], sum);
+        value = times(value, own);
+    }
+    return rest;
+}
+
+// Gives every open bin its frequencies; by all threads, who meet afterwards.
+template <class S, class Shared> DEV void share_out(Shared& s, u32 open, u32 lane, u32 t) {
+    const u32 its = lane < S::BLOCKS ? s.seen[lane] : 0, most = __reduce_max_sync(~0u, its);
+#pragma unroll 1
+    for (u32 i = t; i < (most * S::BLOCKS + 31) / 32 * 32; i += S::THREADS) {
+        if (i / S::BLOCKS >= __shfl_sync(~0u, its, i % S::BLOCKS)) continue;
+        const u64 key = s.seen_keys[i];
+        const u32 bin = (u32)key & (S::B - 1);
+        u32 o = open;
+#pragma unroll 4
+        for (u32 k = 0; k < open; k++) o = s.open_bins[k] == bin ? k : o;
+        if (o == open) continue;
+        const u32 at = atomicAdd(s.picks + o, 1u);
+        if (at < 4) {
+            s.picked[o][at] = key;
+            s.picked_values[o][at] = s.seen_values[i];
+        }
+    }
+}
+
+// estimate: the values of m frequencies f = own phasor, one of each of the first of four lanes, that explain four
+// shifts. Of fewer than four, from the first shifts and from the last. True for all four lanes, or for none.
 DEV bool settle(const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z own, Z& a) {
+    const u32 first = lane & ~3u, mine = lane & 3;
     const Z two = times(own, own);
     Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
     bool good = true;
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
-        const u64 other = __shfl_sync(~0u, f, k);
-        const Z at = shuffled(own, k);
-        if (k != lane && k < m) {
+        const u64 other = __shfl_sync(~0u, f, first + k);
+        const Z at = shuffled(own, first + k);
+        if (k != mine && k < m) {
             good &= other != f;
 #pragma unroll
             for (int i = 3; i >= 0; i--) q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], at));
             product = times(product, minus(own, at));
         }
     }
-    const double gap = norm(product);
-    good &= gap >= LEAST_GAP * LEAST_GAP;
+    good &= norm(product) >= LEAST_GAP * LEAST_GAP;
     const u32 more = 4 - m;
     Z last[4], low = z_of(0.0, 0.0), high = low, back = z_of(1.0, 0.0);
 #pragma unroll
@@ -220,106 +253,99 @@ DEV bool settle(const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z own, Z& 
     if (more & 1) back = conj(own);
     if (more & 2) back = times(back, conj(two));
     a = scaled(quotient(plus(low, times(high, back)), product), 0.5);
-    // What is left at the shift lane mod 4: four lanes for every frequency.
-    const u32 which = lane >> 2 & 3;
-    Z term = shuffled(a, which);
-    const Z by1 = shuffled(own, which), by2 = shuffled(two, which);
-    if (lane & 1) term = times(term, by1);
-    if (lane & 2) term = times(term, by2);
-    if (which >= m) term = z_of(0.0, 0.0);
-    term = plus(term, shuffled(term, lane ^ 4));
-    term = plus(term, shuffled(term, lane ^ 8));
-    const Z mine = lane & 2 ? (lane & 1 ? u[3] : u[2]) : lane & 1 ? u[1] : u[0];
-    double left = norm(minus(mine, term)), energy = norm(mine);
-#pragma unroll
-    for (u32 d = 1; d < 4; d <<= 1) {
-        left += __shfl_xor_sync(~0u, left, d);
-        energy += __shfl_xor_sync(~0u, energy, d);
-    }
-    return __all_sync(~0u, (lane >= m || good) && left <= tolerance + 1e-23 * energy);
+    const One rest = left_by(u, mine < m ? a : z_of(0.0, 0.0), own, lane);
+    const double energy = (norm(u[0]) + norm(u[1])) + (norm(u[2]) + norm(u[3]));
+    good = (mine >= m || good) && rest.energy() <= tolerance + 1e-23 * energy;
+    return (__ballot_sync(~0u, good) >> first & 15) == 15;
 }
 
-// The frequencies of an open bin with the four shifts u, and their values, one for each of the first lanes; by a
-// warp. Gives their number, or 0 where they do not explain it.
+// The frequencies of an open bin with the four shifts u, and their values, one for each of the first of four lanes.
+// Gives their number, or 0 where they do not explain it. Lanes without a bin come along.
 template <class S, class Shared>
-DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 b, double tolerance, double limit, u32 warp, u32 lane,
-              u64& f, Z& a) {
+DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 o, bool there, u32 b, double tolerance, double limit,
+              u32 lane, u64& f, Z& a) {
     const Ring ring = {args.n, args.mask, args.inverse};
-    const u32 its = lane < S::BLOCKS ? s.seen[lane] : 0, most = __reduce_max_sync(~0u, its);
-    u32 m = 0;
-#pragma unroll 1
-    for (u32 i = lane; i < (most * S::BLOCKS + 31) / 32 * 32; i += 32) {
-        const u32 number = i / S::BLOCKS, count = __shfl_sync(~0u, its, i % S::BLOCKS);
-        u64 key = 0;
-        if (number < count) key = s.seen_keys[i];
-        const bool here = number < count && (u32)(key & (S::B - 1)) == b;
-        const u32 mask = __ballot_sync(~0u, here), at = m + __popc(mask & ((1u << lane) - 1));
-        if (here && at < 4) {
-            s.picked[warp][at] = key;
-            s.picked_values[warp][at] = s.seen_values[i];
-        }
-        m += __popc(mask);
-    }
-    __syncwarp();
+    const u32 first = lane & ~3u, mine = lane & 3;
+    u32 m = there ? s.picks[o] : 0, more = 0, turn = 0;
+    bool going = m > 0 && m <= 4;
+    if (!going) m = 0;
     f = b;
-    a = z_of(0.0, 0.0);
-    if (m == 0 || m > 4) return 0;
-    Z value = a;
-    if (lane < m) {
-        f = s.picked[warp][lane];
-        value = s.picked_values[warp][lane];
+    Z value = z_of(0.0, 0.0);
+    if (mine < m) {
+        f = s.picked[o][mine];
+        value = s.picked_values[o][mine];
     }
-    __syncwarp();
+    // In the order of their frequencies, whoever came first.
+    u32 rank = mine;
+    if (mine < m) rank = 0;
+#pragma unroll
+    for (u32 k = 1; k < 4; k++) {
+        const u64 other = __shfl_xor_sync(~0u, f, k);
+        if (mine < m && (mine ^ k) < m) rank += other < f || (other == f && (mine ^ k) < mine);
+    }
+    u32 from = mine;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) from = __shfl_sync(~0u, rank, first + k) == mine ? k : from;
+    f = __shfl_sync(~0u, f, first + from);
+    value = shuffled(value, first + from);
     Z own = ring.root(f);
-    double away;
-    u32 more = 0;
+    u32 found = 0;
     // Three or four are mostly all. Then with what the values of the buckets leave, and without it again: values of
     // buckets that two frequencies share may be far off.
 #pragma unroll 1
-    for (u32 turn = m >= 3 ? 0 : 1;; turn++) {
+    for (; __any_sync(~0u, going); turn++) {
+        bool now = going && (turn > 0 || m >= 3);
         if (turn == 1) {
             // They are off by what the window leaks.
+            double away;
             nearest_bucket<S>(args, f, away);
             value = scaled(value, inverse_of(near_response(away)));
-            One rest;
-#pragma unroll
-            for (u32 tau = 0; tau < 4; tau++) {
-                Z sum = plus(value, shuffled(value, lane ^ 1));
-                sum = plus(sum, shuffled(sum, lane ^ 2));
-                rest.u[tau] = minus(u[tau], shuffled(sum, 0));
-                value = times(value, own);
-            }
+            const One rest = left_by(u, value, own, lane);
             const double bound = 4096.0 * limit;
             if (rest.energy() > bound) {
-                if (m == 4) return 0;
                 double turns_of[2] = {single(rest), 0.0};
                 Z one;
                 more = 1;
                 if (fit_one(ring, rest, ring.snap(turns_of[0], S::B, args.bin, b, away), one) > bound) {
-                    if (m == 3 || !twin(rest, turns_of)) return 0;
                     more = 2;
+                    if (!twin(rest, turns_of)) now = going = false;
                 }
-                if (lane >= m && lane < m + more) {
-                    f = ring.snap(lane == m ? turns_of[0] : turns_of[1], S::B, args.bin, b, away);
+                if (m + more > 4) {
+                    now = going = false;
+                    more = 0;
+                }
+                if (now && mine >= m && mine < m + more) {
+                    f = ring.snap(mine == m ? turns_of[0] : turns_of[1], S::B, args.bin, b, away);
                     own = ring.root(f);
                 }
+            } else if (m >= 3) {
+                now = going = false;
             }
         }
-        if (settle(u, m + more, tolerance, lane, f, own, a)) return m + more;
-        if (turn == 2 || (turn == 1 && (m >= 3 || more == 0))) return 0;
-        if (turn == 1) more = 0;
+        if (turn == 2) {
+            if (m >= 3 || more == 0) now = going = false;
+            more = 0;
+        }
+        Z values;
+        const bool good = settle(u, m + more, tolerance, lane, f, own, values);
+        if (now && good) {
+            found = m + more;
+            a = values;
+            going = false;
+        }
+        if (turn == 2) going = false;
     }
+    return found;
 }
 
-// Takes the coefficients of one open bin, in the first block for the host, and wherever they reach buckets; by a
-// warp.
+// Takes the coefficients of open bins, in the first block for the host, and wherever they reach buckets; by a warp.
 template <class S, class Shared>
-DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 c, u32 lane) {
-    const bool there = lane < m;
-    u32 at = 0;
+DEV void take_late(const Quick& args, Shared& s, bool there, u64 f, Z a, u32 c, u32 lane) {
+    const u32 mask = __ballot_sync(~0u, there), below = (1u << lane) - 1;
     if (c == 0) {
-        if (lane == 0 && m) at = atomicAdd(&s.late, m);
-        at = __shfl_sync(~0u, at, 0) + lane;
+        u32 at = 0;
+        if (lane == 0 && mask) at = atomicAdd(&s.late, __popc(mask));
+        at = __shfl_sync(~0u, at, 0) + __popc(mask & below);
         if (there && at < S::LATE) {
             s.late_keys[at] = f;
             s.late_values[at] = a;
@@ -331,19 +357,23 @@ DEV void take_late(const Quick& args, Shared& s, u32 m, u64 f, Z a, u32 c, u32 l
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1, first = (low & (S::V - 1)) / S::OWN, last = (low + 3 & (S::V - 1)) / S::OWN;
     const bool reaches = there && (first == c || last == c);
-    if (!__any_sync(~0u, reaches)) return;
-    u32 slot = 0;
-    if (reaches) slot = atomicAdd(&s.reach, 1u);
-    const u32 which = lane >> 1;
-    const bool here = __shfl_sync(~0u, (u32)reaches, which);
-    slot = __shfl_sync(~0u, slot, which);
-    const u64 its = __shfl_sync(~0u, f, which);
-    const Z value = shuffled(a, which);
-    if (!here) return;
-    if (slot < S::REACH) {
-        peel_half<S>(args, s, c, S::EACH * S::BLOCKS + slot, lane & 1, its, value);
-    } else {
+    const u32 those = __ballot_sync(~0u, reaches), count = __popc(those);
+    if (count == 0) return;
+    u32 begin = 0;
+    if (lane == 0) begin = atomicAdd(&s.reach, count);
+    begin = __shfl_sync(~0u, begin, 0);
+    if (begin + count > S::REACH) {
         s.full = 1;
+        return;
+    }
+    if (reaches) {
+        s.reach_keys[begin + __popc(those & below)] = f;
+        s.reach_values[begin + __popc(those & below)] = a;
+    }
+    __syncwarp();
+    for (u32 i = lane; i < 2 * count; i += 32) {
+        const u32 slot = begin + i / 2;
+        peel_half<S>(args, s, c, S::EACH * S::BLOCKS + slot, i & 1, s.reach_keys[slot], s.reach_values[slot]);
     }
 }
 

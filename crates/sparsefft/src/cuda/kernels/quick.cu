@@ -34,7 +34,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
     static const u32 MOST = F::BINS * 3 / 8, ACTIVE = MOST < DECODE / 2 ? MOST : DECODE / 2;
 
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE> {
-        Z tiles[F::TILES + 1];
+        Z tiles[F::TILES];
         Tone tones[F::EACH * CLUSTER + REACH];
         Z folded[F::HELPERS * F::FOLDED];
         Guess one[ACTIVE], two[ACTIVE];
@@ -45,9 +45,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
         Z seen_values[SEEN * CLUSTER], own_values[SEEN];
         u64 seen_keys[SEEN * CLUSTER], own_keys[SEEN];
         u32 seen[CLUSTER], came[CLUSTER];
-        // Of an open bin, by the warp that solves it; of all of them.
-        u64 picked[THREADS / 32][4], late_keys[LATE];
-        Z picked_values[THREADS / 32][4], late_values[LATE];
+        // Those of every open bin; what was found in the end, and what of it reaches buckets of this block.
+        u32 picks[CLUSTER * OPENS];
+        u64 picked[CLUSTER * OPENS][4], late_keys[LATE], reach_keys[REACH];
+        Z picked_values[CLUSTER * OPENS][4], late_values[LATE], reach_values[REACH];
         u32 late, reach;
         double power, wideness;
         u32 act[ACTIVE];
@@ -97,6 +98,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, false);
         if (i == 32) s.late = s.reach = 0;
+        if (i < CLUSTER * S::OPENS) s.picks[i] = 0;
         Tables<S>(args, i).keep(s, i);
         if (i < 32 * S::FOLDERS) {
             Fold<S> fold(args, x, c, i);
@@ -317,7 +319,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             // The host may begin.
             if (c == 0) ((u64*)head)[ROUNDS_WORD] = shares.all < args.capacity ? shares.all : args.capacity;
         }
-        deliver<S, S::ORDER, true>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
+        deliver<S, S::ORDER>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
         pass<S>(s, OPEN_GATE);
         open = count_opens<S>(s, lane, status);
         if (status == EXPLAINED && open) wait_for_others(2);
@@ -330,9 +332,12 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         part<S>();
         pass<S>(s, MORE_GATE);
         STAMP(12)
+        share_out<S>(s, open, lane, t);
+        __syncthreads();
+        // Four lanes for a bin.
 #pragma unroll 1
-        for (u32 o = warp; o < open; o += S::THREADS / 32) {
-            const u32 b = s.open_bins[o], at = s.open_at[o];
+        for (u32 first = 8 * warp; first < open; first += S::THREADS / 4) {
+            const u32 o = first + lane / 4, b = o < open ? s.open_bins[o] : 0, at = o < open ? s.open_at[o] : 0;
             Z u[4];
             if (CLUSTER == 1) {
                 const One l = bin_at<S>(s.rows, b % ROWS * R + b / R);
@@ -342,10 +347,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 #pragma unroll
                 for (u32 tau = 0; tau < 4; tau++) u[tau] = s.open_lanes[at][tau];
             }
-            const u32 m = solve<S>(args, s, u, b, floor * args.threshold[4], limit_v, warp, lane, f, a);
-            if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
+            const u32 m = solve<S>(args, s, u, o, o < open, b, floor * args.threshold[4], limit_v, lane, f, a);
+            if (o < open && m == 0 && (lane & 3) == 0) atomicAdd(&s.still, 1u);
             WORK_STAMP(13)
-            take_late<S>(args, s, m, f, a, c, lane);
+            take_late<S>(args, s, (lane & 3) < m, f, a, c, lane);
         }
         h.steps = 5;
     }
@@ -369,7 +374,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
             write_header(args, head, h, status, floor_v, limit_v, true);
         }
     }
-    if (t == S::DECODE) copied();
     __syncthreads();
     STAMP(19)
     if (t == 0) write_verdict(args, s, head, c);

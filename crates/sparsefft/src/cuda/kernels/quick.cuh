@@ -574,18 +574,14 @@ template <class S> struct Shares {
 
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
-// `room` is for SLOTS entries and one more. `BULK`: the copy engine brings them, so that nobody waits for the bus;
-// the first thread waits for it at the end.
-template <class S, u32 THREADS, bool BULK, class Shared>
+// `room` is for SLOTS entries.
+template <class S, u32 THREADS, class Shared>
 DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, Entry* room, u32 c,
                  u32 thread) {
     const u32 lane = thread & 31;
     const auto sync = [] { some_threads_sync<THREADS, 2>(); };
     u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
-    bool bulk = false;
-    // The copy engine likes both sides at the same place in 16 bytes.
-    if (BULK) room = (Entry*)((u64*)room + (before & 1));
     if (shares.most <= S::SHARE) {
         // Side by side, those of one sender after those of another; then nothing, to the end of a row of 32.
         if (S::BLOCKS > 1) {
@@ -610,7 +606,7 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
         if (thread < 32) s.close[mine + thread] = ~0ull;
         sync();
         // Four lanes compare one frequency with the others.
-        static_assert((S::SLOTS + 1) * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
+        static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
 #pragma unroll 1
         for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
             const u32 at = i / 4;
@@ -630,8 +626,6 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
             }
         }
         from = room;
-        bulk = BULK;
-        if (BULK) for_copies();
     } else {
         wait_for_others(1);
         before = shares.found_before;
@@ -640,17 +634,8 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
     sync();
     if (before >= args.capacity) return;
     if (mine > args.capacity - before) mine = args.capacity - before;
-    u64* to = (u64*)(out + before);
-    const u64* words = (const u64*)from;
-    if (bulk) {
-        const u32 ahead = before & 1, body = 3 * mine > ahead ? (3 * mine - ahead) & ~1u : 0;
-        if (thread == 0 && body) copy(to + ahead, words + ahead, 8 * body);
-        if (thread == 1 && ahead && mine) to[0] = words[0];
-        if (thread == 2 && ahead + body < 3 * mine) to[ahead + body] = words[ahead + body];
-        return;
-    }
     // As words, so that neighbours travel together.
-    for (u32 i = thread; i < 3 * mine; i += THREADS) to[i] = words[i];
+    for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
 }
 
 // What the host reads first. Behind it come h.rounds coefficients in order, and then the rest of them in order.
@@ -694,7 +679,7 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
         wait_for_others(1);
     } else {
         // The bins are not needed any more.
-        deliver<S, S::THREADS - S::JUDGES, false>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
                                            t - S::JUDGES);
     }
     STAMP(18)
