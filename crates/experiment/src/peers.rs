@@ -31,6 +31,16 @@ impl Dense {
         Dense { rustfft, fftw, buffer, scratch, rustfft_times, fftw_times }
     }
 
+    /// The length.
+    pub fn len(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// Forgets the times, not the plans.
+    pub fn forget(&mut self) {
+        (self.rustfft_times, self.fftw_times) = Default::default();
+    }
+
     /// Transforms the signal once with each and checks that the tones stand out.
     pub fn run(&mut self, signal: &Signal) {
         let Dense { rustfft, fftw, buffer, scratch, .. } = self;

@@ -57,7 +57,10 @@ pub(crate) fn read_in_parts(
 
 /// Index of the j-th member of the progression start + j·step mod n, without overflow.
 pub(crate) fn progression(start: u64, step: u64, j: u64, n: u64) -> u64 {
-    ((start as u128 + step as u128 * j as u128) % n as u128) as u64
+    match step.checked_mul(j).and_then(|ahead| ahead.checked_add(start)) {
+        Some(at) => at % n,
+        None => ((start as u128 + step as u128 * j as u128) % n as u128) as u64,
+    }
 }
 
 /// Writes four values after the other to each line.

@@ -166,6 +166,32 @@ impl F64x8 {
         }
     }
 
+    /// The sums of both halves of each of four.
+    #[inline(always)] // ten instructions
+    pub(crate) unsafe fn sums_of_halves(of: [Self; 4]) -> [__m128d; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [a, b, c, d] = [of[0].0, of[1].0, of[2].0, of[3].0];
+            // Quarters: sums of two values of each, first those of the lower halves.
+            let ab = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+            let cd = _mm512_add_pd(_mm512_unpacklo_pd(c, d), _mm512_unpackhi_pd(c, d));
+            let sums = _mm512_add_pd(
+                _mm512_shuffle_f64x2::<0b10_00_10_00>(ab, cd),
+                _mm512_shuffle_f64x2::<0b11_01_11_01>(ab, cd),
+            );
+            // Now a, b below and a, b above, then c and d.
+            let order = _mm512_setr_epi64(0, 2, 1, 3, 4, 6, 5, 7);
+            let sums = _mm512_permutexvar_pd(order, sums);
+            let (low, high) = (_mm512_castpd512_pd256(sums), _mm512_extractf64x4_pd::<1>(sums));
+            [
+                _mm256_castpd256_pd128(low),
+                _mm256_extractf128_pd::<1>(low),
+                _mm256_castpd256_pd128(high),
+                _mm256_extractf128_pd::<1>(high),
+            ]
+        }
+    }
+
     /// One value in the lower half, another in the upper.
     #[inline(always)] // one or two instructions
     pub(crate) unsafe fn upper(low: f64, high: f64) -> Self {

@@ -4,7 +4,7 @@
 //! Coefficients are Chebyshev fits computed to 40 digits; the fit errors are 2e-17 (sine),
 //! 3e-20 (cosine) and 6e-18 (arc tangent), below the rounding of the evaluation.
 
-use super::wide::F4;
+use super::wide::{F4, Vector};
 
 /// Coefficients in u = x², highest power first, of sin(2πx)/x on |x| ≤ 1/8.
 const SIN: [f64; 7] = [
@@ -43,63 +43,63 @@ const ATAN: [f64; 11] = [
 ];
 
 #[inline(always)] // part of vectorised loops
-fn horner<const FMA: bool, const N: usize>(c: &[f64; N], u: F4<FMA>) -> F4<FMA> {
-    let mut p = F4::splat(c[0]);
+fn horner<V: Vector, const N: usize>(c: &[f64; N], u: V) -> V {
+    let mut p = V::splat(c[0]);
     for &a in &c[1..] {
-        p = p.mul_add(u, F4::splat(a));
+        p = p.mul_add(u, V::splat(a));
     }
     p
 }
 
-/// (cos 2πx, sin 2πx), four at a time. Exact to about 2e-16 for |x| up to 2^20; callers reduce
+/// (cos 2πx, sin 2πx), of each number. Exact to about 2e-16 for |x| up to 2^20; callers reduce
 /// larger phases exactly, in integers.
 #[inline(always)] // part of vectorised loops
-pub(crate) fn cis_turns4<const FMA: bool>(x: F4<FMA>) -> (F4<FMA>, F4<FMA>) {
-    let quarter = (F4::splat(4.0) * x).round();
-    let r = quarter.mul_add(F4::splat(-0.25), x);
+pub(crate) fn cis_each<V: Vector>(x: V) -> (V, V) {
+    let quarter = (V::splat(4.0) * x).round();
+    let r = quarter.mul_add(V::splat(-0.25), x);
     let u = r * r;
-    let s = r * horner::<FMA, 7>(&SIN, u);
-    let c = horner::<FMA, 8>(&COS, u);
+    let s = r * horner(&SIN, u);
+    let c = horner(&COS, u);
     // quarter mod 4 decides which of ±c, ±s is which; in floats, because conversions to integers
     // do not vectorise everywhere.
-    let half = F4::splat(0.5) * quarter;
-    let odd = F4::splat(0.25).below((half - half.floor()).abs());
-    let turn = F4::splat(0.25) * quarter;
-    let upper = F4::splat(0.25).below((turn - turn.floor()) - F4::splat(0.125));
+    let half = V::splat(0.5) * quarter;
+    let odd = V::splat(0.25).below((half - half.floor()).abs());
+    let turn = V::splat(0.25) * quarter;
+    let upper = V::splat(0.25).below((turn - turn.floor()) - V::splat(0.125));
     let (c1, s1) = ((-s).where_or(odd, c), c.where_or(odd, s));
     ((-c1).where_or(upper, c1), (-s1).where_or(upper, s1))
 }
 
-/// atan2(y, x)/2π in [-1/2, 1/2], four at a time. Zero for x = y = 0.
+/// atan2(y, x)/2π in [-1/2, 1/2], of each number. Zero for x = y = 0.
 #[inline(always)] // part of vectorised loops
-pub(crate) fn atan2_turns4<const FMA: bool>(y: F4<FMA>, x: F4<FMA>) -> F4<FMA> {
+pub(crate) fn atan2_each<V: Vector>(y: V, x: V) -> V {
     const TAN_EIGHTH: f64 = 0.414_213_562_373_095_05;
     let (ax, ay) = (x.abs(), y.abs());
     let steep = ax.below(ay);
     let (lo, hi) = (ax.where_or(steep, ay), ay.where_or(steep, ax));
     // atan(lo/hi), reduced around 1/8 turn: (t-1)/(t+1) with t = lo/hi.
-    let upper = (F4::splat(TAN_EIGHTH) * hi).below(lo);
+    let upper = (V::splat(TAN_EIGHTH) * hi).below(lo);
     let num = (lo - hi).where_or(upper, lo);
     let den = (lo + hi).where_or(upper, hi);
-    let zero = F4::splat(0.0);
-    let t = num.div(den.where_or(zero.below(den), F4::splat(1.0)));
-    let a = t * horner::<FMA, 11>(&ATAN, t * t) + F4::splat(0.125).where_or(upper, zero);
-    let a = (F4::splat(0.25) - a).where_or(steep, a);
-    let a = (F4::splat(0.5) - a).where_or(x.below(zero), a);
+    let zero = V::splat(0.0);
+    let t = num.div(den.where_or(zero.below(den), V::splat(1.0)));
+    let a = t * horner(&ATAN, t * t) + V::splat(0.125).where_or(upper, zero);
+    let a = (V::splat(0.25) - a).where_or(steep, a);
+    let a = (V::splat(0.5) - a).where_or(x.below(zero), a);
     (-a).where_or(y.below(zero), a)
 }
 
-/// (cos 2πx, sin 2πx); see [`cis_turns4`].
+/// (cos 2πx, sin 2πx); see [`cis_each`].
 #[inline(always)] // inherits the instruction set of vectorised callers
 pub(crate) fn cis_turns(x: f64) -> (f64, f64) {
-    let (c, s) = cis_turns4::<false>(F4::splat(x));
+    let (c, s) = cis_each(F4::<false>::splat(x));
     (c.0[0], s.0[0])
 }
 
-/// atan2(y, x)/2π; see [`atan2_turns4`].
+/// atan2(y, x)/2π; see [`atan2_each`].
 #[inline(always)] // inherits the instruction set of vectorised callers
 pub(crate) fn atan2_turns(y: f64, x: f64) -> f64 {
-    atan2_turns4::<false>(F4::splat(y), F4::splat(x)).0[0]
+    atan2_each(F4::<false>::splat(y), F4::splat(x)).0[0]
 }
 
 #[cfg(test)]

@@ -117,55 +117,212 @@ pub(crate) use whole::Whole;
 mod whole {
     use super::{F4, Line, Row, Vector};
     use std::arch::x86_64::*;
+    use std::ops::{Add, Mul, Neg, Sub};
 
     /// Eight f64 with AVX-512.
     #[derive(Clone, Copy)]
     pub(crate) struct F8(__m512d);
 
+    /// Operators and methods that are one instruction each.
+    macro_rules! instructions {
+        ($($trait:ident $method:ident $op:ident),*; $($name:ident($($arg:ident),*) $with:ident),*) => {
+            $(impl $trait for F8 {
+                type Output = Self;
+                #[inline(always)] // one instruction
+                fn $method(self, b: Self) -> Self {
+                    // SAFETY: the instructions were found (see `Vector`).
+                    F8(unsafe { $op(self.0, b.0) })
+                }
+            })*
+            impl F8 {
+                $(#[inline(always)] // one instruction
+                fn $name(self $(, $arg: Self)*) -> Self {
+                    // SAFETY: the instructions were found (see `Vector`).
+                    F8(unsafe { $with(self.0 $(, $arg.0)*) })
+                })*
+            }
+        };
+    }
+    instructions!(
+        Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd;
+        fused(b, c) _mm512_fmadd_pd, fused_minus(b, c) _mm512_fnmadd_pd, quotient(b) _mm512_div_pd,
+        root() _mm512_sqrt_pd, size() _mm512_abs_pd
+    );
+
+    impl Neg for F8 {
+        type Output = Self;
+        #[inline(always)] // two instructions
+        fn neg(self) -> Self {
+            F8::splat(0.0) - self
+        }
+    }
+
+    /// Number i of each of eight, for every i.
+    #[inline(always)] // 24 instructions
+    fn transpose(of: [__m512d; 8]) -> [__m512d; 8] {
+        // SAFETY: the instructions were found (see `Vector`).
+        unsafe {
+            // Quarter q of pairs[i][e]: values 2q + e of vectors 2i and 2i + 1.
+            let mut pairs = [[of[0]; 2]; 4];
+            for (i, pair) in pairs.iter_mut().enumerate() {
+                let (a, b) = (of[2 * i], of[2 * i + 1]);
+                *pair = [_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b)];
+            }
+            let mut out = of;
+            for e in 0..2 {
+                let [a, b, c, d] = [pairs[0][e], pairs[1][e], pairs[2][e], pairs[3][e]];
+                // Even quarters of all, and odd ones.
+                let even = [
+                    _mm512_shuffle_f64x2::<0b10_00_10_00>(a, b),
+                    _mm512_shuffle_f64x2::<0b10_00_10_00>(c, d),
+                ];
+                let odd = [
+                    _mm512_shuffle_f64x2::<0b11_01_11_01>(a, b),
+                    _mm512_shuffle_f64x2::<0b11_01_11_01>(c, d),
+                ];
+                out[e] = _mm512_shuffle_f64x2::<0b10_00_10_00>(even[0], even[1]);
+                out[e + 2] = _mm512_shuffle_f64x2::<0b10_00_10_00>(odd[0], odd[1]);
+                out[e + 4] = _mm512_shuffle_f64x2::<0b11_01_11_01>(even[0], even[1]);
+                out[e + 6] = _mm512_shuffle_f64x2::<0b11_01_11_01>(odd[0], odd[1]);
+            }
+            out
+        }
+    }
+
     // Everything is inlined into functions that were compiled for these instructions.
     impl Vector for F8 {
+        type Mask = __mmask8;
         const COUNT: usize = 8;
 
         #[inline(always)] // one instruction
-        fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self {
-            assert!(from.len() >= 2);
-            // SAFETY: two F4 are eight values; the instructions were found (see the trait).
-            F8(unsafe { _mm512_loadu_pd(from.as_ptr().cast()) })
+        fn part(from: &[f64; 8], _: usize) -> Self {
+            // SAFETY: there are eight values; the instructions were found (see the trait), here and
+            // below.
+            F8(unsafe { _mm512_loadu_pd(from.as_ptr()) })
         }
 
         #[inline(always)] // one instruction
-        fn store<const FMA: bool>(self, to: &mut [F4<FMA>]) {
-            assert!(to.len() >= 2);
-            // SAFETY: as for `load`.
-            unsafe { _mm512_storeu_pd(to.as_mut_ptr().cast(), self.0) }
+        fn four(self, i: usize) -> [f64; 4] {
+            // SAFETY: see above; a vector is its values.
+            unsafe {
+                std::mem::transmute(match i {
+                    0 => _mm512_castpd512_pd256(self.0),
+                    _ => _mm512_extractf64x4_pd::<1>(self.0),
+                })
+            }
         }
 
         #[inline(always)] // one instruction
         fn splat(x: f64) -> Self {
-            // SAFETY: as for `load`, here and below.
+            // SAFETY: see above.
             F8(unsafe { _mm512_set1_pd(x) })
         }
 
         #[inline(always)] // one instruction
-        fn times(self, b: Self) -> Self {
-            // SAFETY: see above.
-            F8(unsafe { _mm512_mul_pd(self.0, b.0) })
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            self.fused(b, c)
         }
 
         #[inline(always)] // one instruction
-        fn mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: see above.
-            F8(unsafe { _mm512_fmadd_pd(self.0, b.0, c.0) })
+        fn negate_mul_add(self, b: Self, c: Self) -> Self {
+            self.fused_minus(b, c)
         }
 
-        #[inline(always)] // two instructions
-        fn where_small(self, x: Self, limit: f64) -> Self {
+        #[inline(always)] // one instruction
+        fn div(self, b: Self) -> Self {
+            self.quotient(b)
+        }
+
+        #[inline(always)] // one instruction
+        fn sqrt(self) -> Self {
+            self.root()
+        }
+
+        #[inline(always)] // one instruction
+        fn abs(self) -> Self {
+            self.size()
+        }
+
+        #[inline(always)] // one instruction
+        fn round(self) -> Self {
             // SAFETY: see above.
+            F8(unsafe {
+                _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)
+            })
+        }
+
+        #[inline(always)] // one instruction
+        fn floor(self) -> Self {
+            // SAFETY: see above.
+            F8(unsafe {
+                _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0)
+            })
+        }
+
+        #[inline(always)] // one instruction
+        fn below(self, b: Self) -> __mmask8 {
+            // SAFETY: see above.
+            unsafe { _mm512_cmp_pd_mask::<_CMP_LT_OQ>(self.0, b.0) }
+        }
+
+        #[inline(always)] // one instruction
+        fn where_or(self, mask: __mmask8, other: Self) -> Self {
+            // SAFETY: see above.
+            F8(unsafe { _mm512_mask_blend_pd(mask, other.0, self.0) })
+        }
+
+        #[inline(always)] // 24 instructions and eight loads
+        fn lanes_of(lines: [&Line; 8]) -> [(Self, Self); 4] {
+            let [a, b, c, d, e, f, g, h] = lines;
+            let whole = [
+                Whole::load(a).0,
+                Whole::load(b).0,
+                Whole::load(c).0,
+                Whole::load(d).0,
+                Whole::load(e).0,
+                Whole::load(f).0,
+                Whole::load(g).0,
+                Whole::load(h).0,
+            ];
+            let [a, b, c, d, e, f, g, h] = transpose(whole);
+            [(F8(a), F8(e)), (F8(b), F8(f)), (F8(c), F8(g)), (F8(d), F8(h))]
+        }
+
+        #[inline(always)] // twelve instructions
+        fn fields_of(of: &[[f64; 4]; 8]) -> [Self; 4] {
+            // SAFETY: see above; every entry is four values.
             unsafe {
-                let small =
-                    _mm512_cmp_pd_mask::<_CMP_LT_OQ>(_mm512_abs_pd(x.0), _mm512_set1_pd(limit));
-                F8(_mm512_maskz_mov_pd(small, self.0))
+                // Entries i and i + 4 in the halves of one vector.
+                let mut both = [_mm512_setzero_pd(); 4];
+                for (i, both) in both.iter_mut().enumerate() {
+                    let low = _mm512_castpd256_pd512(_mm256_loadu_pd(of[i].as_ptr()));
+                    let high = _mm256_loadu_pd(of[i + 4].as_ptr());
+                    *both = _mm512_insertf64x4::<1>(low, high);
+                }
+                let [a, b, c, d] = both;
+                let (ab, cd) = (_mm512_unpacklo_pd(a, b), _mm512_unpacklo_pd(c, d));
+                let (odd_ab, odd_cd) = (_mm512_unpackhi_pd(a, b), _mm512_unpackhi_pd(c, d));
+                // Quarters 0 and 2 of both vectors, or 1 and 3, those of each half together.
+                let even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+                let odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+                [
+                    F8(_mm512_permutex2var_pd(ab, even, cd)),
+                    F8(_mm512_permutex2var_pd(odd_ab, even, odd_cd)),
+                    F8(_mm512_permutex2var_pd(ab, odd, cd)),
+                    F8(_mm512_permutex2var_pd(odd_ab, odd, odd_cd)),
+                ]
             }
+        }
+
+        #[inline(always)] // 24 instructions and eight stores
+        fn lines_of(lanes: [(Self, Self); 4]) -> [Line; 8] {
+            let [a, b, c, d] = lanes;
+            let whole = transpose([a.0.0, b.0.0, c.0.0, d.0.0, a.1.0, b.1.0, c.1.0, d.1.0]);
+            let mut lines = [Line::ZERO; 8];
+            for (line, whole) in lines.iter_mut().zip(whole) {
+                Whole(whole).store(line);
+            }
+            lines
         }
     }
 
@@ -355,6 +512,67 @@ mod tests {
         all.extend(a.squares());
         all.extend(R::energies(lines));
         all
+    }
+
+    dispatch_rows! {
+        fn side_by_side(lines: &[Line; 8], x: &[f64; 8], y: &[f64; 8]) -> Vec<f64>
+            = side_by_side_body
+    }
+
+    /// What each operation of [`Vector`] gives for every number of x and y, and the turns of lines
+    /// into lanes and back.
+    #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+    fn side_by_side_body<const FMA: bool, R: Row>(
+        lines: &[Line; 8],
+        x: &[f64; 8],
+        y: &[f64; 8],
+    ) -> Vec<f64> {
+        let count = R::Wide::COUNT;
+        let mut of = vec![Vec::new(); 25];
+        for at in (0..8).step_by(count) {
+            let (mut x8, mut y8, mut some) = ([0.0; 8], [0.0; 8], [&lines[0]; 8]);
+            let mut fours = [[0.0; 4]; 8];
+            for i in 0..count {
+                (x8[i], y8[i], some[i]) = (x[at + i], y[at + i], &lines[at + i]);
+                fours[i] = lines[at + i].re;
+            }
+            let (a, b) = (R::Wide::of(&x8), R::Wide::of(&y8));
+            let mut all = vec![a + b, a - b, a * b, -a, a.div(b), a.mul_add(b, a)];
+            all.extend([a.negate_mul_add(b, a), a.abs().sqrt(), a.round(), a.floor()]);
+            all.extend([a.where_or(a.below(b), b), a.where_small(b, 2.5), R::Wide::splat(3.0)]);
+            let lanes = R::Wide::lanes_of(some);
+            for (re, im) in lanes {
+                all.extend([re, im]);
+            }
+            all.extend(R::Wide::fields_of(&fours));
+            for (of, v) in of.iter_mut().zip(all) {
+                (0..count / 4).for_each(|i| of.extend(v.four(i)));
+            }
+            assert_eq!(R::Wide::lines_of(lanes)[..count], lines[at..at + count]);
+        }
+        of.concat()
+    }
+
+    #[test]
+    fn vectors_of_every_width_agree() {
+        let mut lines = [Line::ZERO; 8];
+        for (i, line) in lines.iter_mut().enumerate() {
+            for tau in 0..4 {
+                (line.re[tau], line.im[tau]) = ((10 * i + tau) as f64, (100 * i + tau) as f64);
+            }
+        }
+        // Small dyadic numbers and quotients, so that nothing is rounded.
+        let x = [1.5, -2.5, 0.25, -0.75, 16.0, 0.5, -8.25, 2.5];
+        let y = [-4.0, 2.0, 0.25, 8.0, -1.0, 0.5, 2.0, 4.0];
+        let plain = side_by_side_body::<false, Halves<false>>(&lines, &x, &y);
+        assert_eq!(plain.len(), 25 * 8);
+        assert_eq!(side_by_side(&lines, &x, &y), plain);
+        assert_eq!(plain[8..16], [5.5, -4.5, 0.0, -8.75, 17.0, 0.0, -10.25, -1.5]);
+        assert_eq!(plain[64..72], [2.0, -2.0, 0.0, -1.0, 16.0, 0.0, -8.0, 2.0]);
+        assert_eq!(plain[80..88], [-4.0, -2.5, 0.25, -0.75, -1.0, 0.5, -8.25, 2.5]);
+        assert_eq!(plain[88..96], [0.0, -2.5, 0.25, 0.0, 16.0, 0.5, -8.25, 0.0]);
+        assert_eq!(plain[104..112], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]);
+        assert_eq!(plain[120..128], [1.0, 11.0, 21.0, 31.0, 41.0, 51.0, 61.0, 71.0]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! [`dispatch!`]: super::dispatch
 
+use crate::samples::Line;
 use std::ops::{Add, Mul, Neg, Sub};
 
 /// Four f64 side by side.
@@ -13,32 +14,75 @@ use std::ops::{Add, Mul, Neg, Sub};
 #[repr(C, align(32))]
 pub(crate) struct F4<const FMA: bool>(pub(crate) [f64; 4]);
 
-/// What polynomials need of a vector.
-pub(crate) trait Vector: Copy {
-    /// How many values.
+/// Numbers side by side, as kernels that do not care how many see them. Every implementation may only
+/// be used where its instructions were found (see [`Row`](super::rows::Row)).
+pub(crate) trait Vector:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+    /// A truth value for each.
+    type Mask: Copy;
+    /// How many: four or eight.
     const COUNT: usize;
-    /// The values of as many F4 as there are.
-    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self;
-    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]);
+    /// The values of eight that stand at COUNT·i.
+    fn part(from: &[f64; 8], i: usize) -> Self;
+    /// Values 4i, 4i + 1, 4i + 2 and 4i + 3.
+    fn four(self, i: usize) -> [f64; 4];
     fn splat(x: f64) -> Self;
-    fn times(self, b: Self) -> Self;
     /// self·b + c.
     fn mul_add(self, b: Self, c: Self) -> Self;
+    /// c - self·b.
+    fn negate_mul_add(self, b: Self, c: Self) -> Self;
+    fn div(self, b: Self) -> Self;
+    fn sqrt(self) -> Self;
+    fn abs(self) -> Self;
+    fn round(self) -> Self;
+    fn floor(self) -> Self;
+    fn below(self, b: Self) -> Self::Mask;
+    /// self where the mask holds, other elsewhere.
+    fn where_or(self, mask: Self::Mask, other: Self) -> Self;
+    /// The lanes of the first lines of eight: real and imaginary part of lane τ in place τ.
+    fn lanes_of(lines: [&Line; 8]) -> [(Self, Self); 4];
+    /// Number i of each of the first of eight, for every i.
+    fn fields_of(of: &[[f64; 4]; 8]) -> [Self; 4];
+    /// The lines with these lanes, the first of eight.
+    fn lines_of(lanes: [(Self, Self); 4]) -> [Line; 8];
+
+    /// The first values of eight.
+    #[inline(always)] // a load
+    fn of(from: &[f64; 8]) -> Self {
+        Self::part(from, 0)
+    }
+
     /// self where |x| is below the limit, 0 elsewhere.
-    fn where_small(self, x: Self, limit: f64) -> Self;
+    #[inline(always)] // three instructions
+    fn where_small(self, x: Self, limit: f64) -> Self {
+        self.where_or(x.abs().below(Self::splat(limit)), Self::splat(0.0))
+    }
 }
 
-impl<const F: bool> Vector for F4<F> {
-    const COUNT: usize = 4;
+/// The methods of [`Vector`] that [`F4`] has under the same name.
+macro_rules! same {
+    ($($name:ident($($arg:ident),*)),*) => {$(
+        #[inline(always)] // one instruction
+        fn $name(self $(, $arg: Self)*) -> Self {
+            F4::$name(self $(, $arg)*)
+        }
+    )*};
+}
 
-    #[inline(always)] // register moves
-    fn load<const FMA: bool>(from: &[F4<FMA>]) -> Self {
-        F4(from[0].0)
+impl<const FMA: bool> Vector for F4<FMA> {
+    type Mask = Mask<FMA>;
+    const COUNT: usize = 4;
+    same!(mul_add(b, c), negate_mul_add(b, c), div(b), sqrt(), abs(), round(), floor());
+
+    #[inline(always)] // a load
+    fn part(from: &[f64; 8], i: usize) -> Self {
+        F4(from.as_chunks::<4>().0[i])
     }
 
     #[inline(always)] // register moves
-    fn store<const FMA: bool>(self, to: &mut [F4<FMA>]) {
-        to[0] = F4(self.0);
+    fn four(self, _: usize) -> [f64; 4] {
+        self.0
     }
 
     #[inline(always)] // register moves
@@ -47,18 +91,38 @@ impl<const F: bool> Vector for F4<F> {
     }
 
     #[inline(always)] // one instruction
-    fn times(self, b: Self) -> Self {
-        self * b
+    fn below(self, b: Self) -> Mask<FMA> {
+        F4::below(self, b)
     }
 
-    #[inline(always)] // one instruction with FMA
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        F4::mul_add(self, b, c)
+    #[inline(always)] // one instruction
+    fn where_or(self, mask: Mask<FMA>, other: Self) -> Self {
+        F4::where_or(self, mask, other)
     }
 
-    #[inline(always)] // three instructions
-    fn where_small(self, x: Self, limit: f64) -> Self {
-        self.where_or(x.abs().below(F4::splat(limit)), F4::ZERO)
+    #[inline(always)] // sixteen instructions and as many loads
+    fn lanes_of(lines: [&Line; 8]) -> [(Self, Self); 4] {
+        let [a, b, c, d, ..] = lines;
+        let re = F4::transpose([F4(a.re), F4(b.re), F4(c.re), F4(d.re)]);
+        let im = F4::transpose([F4(a.im), F4(b.im), F4(c.im), F4(d.im)]);
+        [(re[0], im[0]), (re[1], im[1]), (re[2], im[2]), (re[3], im[3])]
+    }
+
+    #[inline(always)] // eight instructions
+    fn fields_of(of: &[[f64; 4]; 8]) -> [Self; 4] {
+        F4::transpose([F4(of[0]), F4(of[1]), F4(of[2]), F4(of[3])])
+    }
+
+    #[inline(always)] // sixteen instructions
+    fn lines_of(lanes: [(Self, Self); 4]) -> [Line; 8] {
+        let [a, b, c, d] = lanes;
+        let re = F4::transpose([a.0, b.0, c.0, d.0]);
+        let im = F4::transpose([a.1, b.1, c.1, d.1]);
+        let mut lines = [Line::ZERO; 8];
+        for (i, line) in lines[..4].iter_mut().enumerate() {
+            (line.re, line.im) = (re[i].0, im[i].0);
+        }
+        lines
     }
 }
 

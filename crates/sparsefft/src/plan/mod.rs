@@ -463,28 +463,30 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
 /// long. Very few, and some that lie very unevenly, are left as they are. `sorted` may change places
 /// with `peaks`.
 fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
+    const FEW: u32 = 6;
     const DIGIT: u32 = 11;
+    /// Most that may share a digit for each to find its place among them by itself.
+    const NEAR: u32 = 24;
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
-    match peaks.len() {
-        0..16 => {}
-        16..512 => {
-            // By the highest digit, and then each to its place among its few neighbours.
-            const FEW: u32 = 6;
-            if sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)) <= 16 {
-                for i in 1..peaks.len() {
-                    let (p, mut at) = (peaks[i], i);
-                    while at > 0 && peaks[at - 1].index > p.index {
-                        peaks[at] = peaks[at - 1];
-                        at -= 1;
-                    }
-                    peaks[at] = p;
-                }
+    // By the highest digit, and then each to its place among its few neighbours.
+    let sharing = match peaks.len() {
+        0..16 => return,
+        16..512 => sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)),
+        512..16384 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
+        _ => u32::MAX,
+    };
+    if sharing <= NEAR {
+        for i in 1..peaks.len() {
+            let (p, mut at) = (peaks[i], i);
+            while at > 0 && peaks[at - 1].index > p.index {
+                peaks[at] = peaks[at - 1];
+                at -= 1;
             }
+            peaks[at] = p;
         }
-        _ => {
-            for shift in (0..bits).step_by(DIGIT as usize) {
-                sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, shift);
-            }
+    } else if peaks.len() >= 512 {
+        for shift in (0..bits).step_by(DIGIT as usize) {
+            sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, shift);
         }
     }
 }

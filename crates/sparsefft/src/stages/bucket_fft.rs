@@ -121,14 +121,54 @@ impl BucketFft {
         scratch: &mut [Line],
         factor: f64,
     ) {
+        self.process_and_add(input, out, scratch, factor, None);
+    }
+
+    /// [`process`](BucketFft::process), and adds the energy of every line to those given, as the last
+    /// butterflies make them, where that is possible. Returns whether it was.
+    pub(crate) fn process_and_add(
+        &self,
+        input: &[Line],
+        out: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: Option<&mut [f64]>,
+    ) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Steps::Columns(plan) = &self.steps {
-            return plan.run(input, out, scratch, factor);
+            return plan.run(input, out, scratch, factor, energy);
         }
         self.passes(input, out, scratch);
         if factor != 1.0 {
             scale_all(out, factor);
         }
+        false
+    }
+
+    /// Whether [`process_within`](BucketFft::process_within) moves less memory than
+    /// [`process`](BucketFft::process).
+    pub(crate) fn works_within(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(_) = &self.steps {
+            return true;
+        }
+        false
+    }
+
+    /// [`process_and_add`](BucketFft::process_and_add) of lines in their place.
+    pub(crate) fn process_within(
+        &self,
+        lines: &mut [Line],
+        scratch: &mut [Line],
+        factor: f64,
+        energy: Option<&mut [f64]>,
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(plan) = &self.steps {
+            return plan.run_within(lines, scratch, factor, energy);
+        }
+        let input = lines.to_vec();
+        self.process_and_add(&input, lines, scratch, factor, energy)
     }
 
     /// The steps one after the other, without a factor.
@@ -137,7 +177,10 @@ impl BucketFft {
         assert!(scratch.len() >= self.scratch_len());
         let passes = match &self.steps {
             #[cfg(target_arch = "x86_64")]
-            Steps::Columns(plan) => return plan.run(input, out, scratch, 1.0),
+            Steps::Columns(plan) => {
+                plan.run(input, out, scratch, 1.0, None);
+                return;
+            }
             Steps::Short(passes) => passes,
             Steps::Long { columns, rows, twiddles } => {
                 let work = columns.size.max(rows.size);
@@ -418,10 +461,11 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 mod columns {
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
-    use crate::cpu::lanes::{F64x4, F64x8};
+    use crate::cpu::lanes::{F64x4, F64x8, Lanes};
     use crate::cpu::{has_eight, has_fma, threads};
     use crate::dense::{Shared, root};
     use crate::samples::Line;
+    use std::arch::x86_64::{_mm_add_pd, _mm_loadu_pd, _mm_storeu_pd};
     use std::ops::Range;
 
     /// Lines that fit the first cache.
@@ -455,28 +499,64 @@ mod columns {
             Plan { size, passes, apart }
         }
 
-        /// See [`process`](super::BucketFft::process).
+        /// See [`process_and_add`](super::BucketFft::process_and_add).
         pub(super) fn run(
             &self,
             input: &[Line],
             out: &mut [Line],
             scratch: &mut [Line],
             factor: f64,
-        ) {
+            energy: Option<&mut [f64]>,
+        ) -> bool {
+            assert!(input.len() == self.size && out.len() == self.size);
+            // SAFETY: both have a line for every bucket.
+            unsafe { self.run_at(input.as_ptr(), out.as_mut_ptr(), scratch, factor, energy) }
+        }
+
+        /// See [`process_within`](super::BucketFft::process_within).
+        pub(super) fn run_within(
+            &self,
+            lines: &mut [Line],
+            scratch: &mut [Line],
+            factor: f64,
+            energy: Option<&mut [f64]>,
+        ) -> bool {
+            assert!(lines.len() == self.size);
+            let out = lines.as_mut_ptr();
+            // SAFETY: there is a line for every bucket; all are read before any is written.
+            unsafe { self.run_at(out, out, scratch, factor, energy) }
+        }
+
+        /// # Safety
+        /// `input` and `out` are lines for all buckets; they may be the same.
+        unsafe fn run_at(
+            &self,
+            input: *const Line,
+            out: *mut Line,
+            scratch: &mut [Line],
+            factor: f64,
+            energy: Option<&mut [f64]>,
+        ) -> bool {
+            assert!(energy.as_ref().is_none_or(|energy| energy.len() == self.size));
+            // Beyond the first cache, energies in the order of the butterflies cost more than they save.
+            let energy = energy.filter(|_| !self.apart.is_empty() && self.size <= 8 * NEAR);
+            let added = energy.is_some();
+            let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
             let size = self.size;
-            assert!(input.len() == size && out.len() == size && scratch.len() >= size);
+            assert!(scratch.len() >= size);
             let work = 4 * size as u64;
             let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
-            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out));
+            let input = Shared(input.cast_mut());
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
             let begin = |which: Range<usize>| unsafe {
                 let tile = scratch.at(0).cast();
                 if self.apart.is_empty() {
-                    begin_by_four(&self.passes, which, input.as_ptr().cast(), tile);
+                    begin_by_four(&self.passes, which, input.at(0).cast(), tile);
                 } else {
-                    begin_by_eight(&self.passes, &self.apart, which, input.as_ptr().cast(), tile);
+                    begin_by_eight(&self.passes, &self.apart, which, input.at(0).cast(), tile);
                 }
             };
             // SAFETY: as above.
@@ -485,12 +565,13 @@ mod columns {
                 if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else {
-                    end_by_eight(&self.passes, &part, tile, out, factor);
+                    end_by_eight(&self.passes, &part, tile, out, factor, energy.at(0));
                 }
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
             threads::for_each(parts, |i| begin(cut(butterflies, i)));
             threads::for_each(parts, |i| end(cut(lines, i)));
+            added
         }
     }
 
@@ -560,7 +641,7 @@ mod columns {
         unsafe { by_radix!(radix, first_of_eight(passes, apart, which, from, tile)) }
     }
 
-    /// [`end_by_four`] of lines in pairs.
+    /// [`end_by_four`] of lines in pairs; energies are added where they have a place.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn end_by_eight(
         passes: &Passes<f64>,
@@ -568,11 +649,12 @@ mod columns {
         tile: *mut f64,
         out: *mut f64,
         factor: f64,
+        energy: *mut f64,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
             between::<F64x8>(passes, part, tile);
-            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor));
+            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy));
         }
     }
 
@@ -618,6 +700,7 @@ mod columns {
         tile: *const f64,
         out: *mut f64,
         factor: f64,
+        energy: *mut f64,
     ) {
         let apart = passes.order.len();
         let wide = columns::Line::<F64x8>::REALS;
@@ -626,10 +709,25 @@ mod columns {
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
             unsafe {
                 let x = get::<F64x8, R>(tile.add(wide * R * b), 1);
-                for (r, y) in butterfly(x).into_iter().enumerate() {
-                    let y = y.scale(factor);
+                let mut y = butterfly(x);
+                for (r, y) in y.iter_mut().enumerate() {
+                    *y = y.scale(factor);
                     let (even, odd) = F64x8::halves(y.re, y.im);
                     columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
+                }
+                if energy.is_null() {
+                    continue;
+                }
+                for first in (0..R).step_by(4) {
+                    let mut squares = [F64x8::splat(0.0); 4];
+                    for (square, y) in squares.iter_mut().zip(&y[first..]) {
+                        *square = y.re.mul_add(y.re, y.im.mul(y.im));
+                    }
+                    let sums = F64x8::sums_of_halves(squares);
+                    for (r, sum) in (first..R).zip(sums) {
+                        let to = energy.add(2 * (k + r * apart));
+                        _mm_storeu_pd(to, _mm_add_pd(_mm_loadu_pd(to), sum));
+                    }
                 }
             }
         }
@@ -685,13 +783,23 @@ mod tests {
             for (eight, _) in kinds.into_iter().filter(|(_, has)| *has) {
                 let plan = columns::Plan::with_vectors(size, eight);
                 let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
-                plan.run(&x, &mut out, &mut scratch, 0.5);
+                let mut energy = vec![1.0; size];
+                let added = plan.run(&x, &mut out, &mut scratch, 0.5, Some(&mut energy));
+                assert_eq!(added, eight && (32..=4096).contains(&size));
                 for b in 0..size {
                     for tau in 0..4 {
                         let error = (out[b].lane(tau) - expected[b].lane(tau)).norm();
                         assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
                     }
+                    let lanes =
+                        |line: &Line| (0..4).map(|tau| line.lane(tau).norm_sqr()).sum::<f64>();
+                    let energy_of_bin = 1.0 + if added { lanes(&out[b]) } else { 0.0 };
+                    let error = (energy[b] / energy_of_bin - 1.0).abs();
+                    assert!(error < 1e-14, "size {size} bin {b}: {error}");
                 }
+                let mut within = x.clone();
+                plan.run_within(&mut within, &mut scratch, 0.5, None);
+                assert_eq!(within, out);
             }
         }
     }

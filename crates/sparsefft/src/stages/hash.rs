@@ -50,9 +50,12 @@ pub(crate) struct Hash {
 pub(crate) struct Buffers {
     /// Offsets of the lines measured so far.
     pub(crate) offsets: Vec<u64>,
-    /// Samples of a comb, line after line, kept so that a finer comb need not read them again.
+    /// Samples of a comb, line after line, kept where a finer comb is likely, which then need not read
+    /// them again. Else old content.
     raw: Vec<Line>,
-    /// The bins, line after line.
+    /// Whether they were kept.
+    kept: bool,
+    /// The bins, line after line; after the last one old content.
     pub(crate) measured: Vec<Line>,
     /// The bins less what is known; empty until peeling begins.
     pub(crate) residual: Vec<Line>,
@@ -74,10 +77,12 @@ impl Buffers {
     }
 }
 
-/// Room for `size` lines from `at` on, after which there are none; old content stays.
+/// Room for `size` lines from `at` on; old content stays, also after them.
 fn room(lines: &mut Vec<Line>, at: usize, size: usize) -> &mut [Line] {
-    lines.resize(at + size, Line::ZERO);
-    &mut lines[at..]
+    if lines.len() < at + size {
+        lines.resize(at + size, Line::ZERO);
+    }
+    &mut lines[at..at + size]
 }
 
 impl std::ops::Deref for Hash {
@@ -161,8 +166,10 @@ impl Hash {
             Kind::Comb => (d % self.n, self.n / self.buckets as u64),
             Kind::Window { permutation, kaiser } => {
                 let back = progression(0, permutation.sigma, kaiser.reach() as u64, self.n);
-                let start = (d as u128 + self.n as u128 - back as u128) % self.n as u128;
-                (start as u64, permutation.sigma)
+                // d - back modulo n, with d nearly always below n.
+                let d = if d < self.n { d } else { d % self.n };
+                let start = if d >= back { d - back } else { self.n - (back - d) };
+                (start, permutation.sigma)
             }
         }
     }
@@ -191,7 +198,11 @@ impl Hash {
         match &self.kind {
             Kind::Comb => {
                 let at = self.offsets.len() * reads;
-                read_in_parts(run.signal, start, step, room(&mut self.buffers.raw, at, reads))?;
+                // An unknown number of coefficients is found by finer and finer combs.
+                self.buffers.kept = run.plan.problem.k().is_none() || !self.fft.works_within();
+                let Buffers { raw, measured, kept, .. } = &mut self.buffers;
+                let lines = room(if *kept { raw } else { measured }, at, reads);
+                read_in_parts(run.signal, start, step, lines)?;
                 run.clock.lap(Stage::Permute);
                 self.append(run, d)
             }
@@ -208,7 +219,7 @@ impl Hash {
                 let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, buckets, 1.0);
+                let finite = self.transform(run, d, Some(buckets), 1.0);
                 let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
                 run.workspace.give(room);
                 run.workspace.give(folded);
@@ -219,32 +230,60 @@ impl Hash {
 
     /// Transforms the last line of samples of a comb.
     fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
-        let raw = std::mem::take(&mut self.buffers.raw);
         let size = self.buckets;
-        let lines = &raw[raw.len() - size..];
-        let finite = self.transform(run, d, lines, 1.0 / size as f64);
-        let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
-        self.buffers.raw = raw;
-        outcome
+        let factor = 1.0 / size as f64;
+        if self.kept {
+            let raw = std::mem::take(&mut self.buffers.raw);
+            let lines = &raw[self.offsets.len() * size..][..size];
+            let finite = self.transform(run, d, Some(lines), factor);
+            let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
+            self.buffers.raw = raw;
+            return outcome;
+        }
+        if self.transform(run, d, None, factor) {
+            return Ok(());
+        }
+        let (start, step) = self.walk(d);
+        let mut lines = vec![Line::ZERO; size];
+        read_in_parts(run.signal, start, step, &mut lines)?;
+        Err(self.blame(d, &lines))
     }
 
-    /// Transforms one line and appends the bins; whether they are finite.
-    fn transform(&mut self, run: &mut Run<'_>, d: u64, lines: &[Line], factor: f64) -> bool {
+    /// Transforms one line, or what stands in its place, and appends the bins; whether they are finite.
+    fn transform(
+        &mut self,
+        run: &mut Run<'_>,
+        d: u64,
+        lines: Option<&[Line]>,
+        factor: f64,
+    ) -> bool {
         let size = self.buckets;
         let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
-        let current = residual.is_empty() && energy.len() == size;
         let peeled = !residual.is_empty();
+        if at == 0 {
+            energy.clear();
+            energy.resize(size, 0.0);
+            *total = 0.0;
+        }
+        // Whether these are the energies of all lines before.
+        let whole = !peeled && energy.len() == size;
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
-        self.fft.process(lines, line, &mut scratch, factor);
+        let sums = whole.then_some(&mut energy[..]);
+        let added = match lines {
+            Some(lines) => self.fft.process_and_add(lines, line, &mut scratch, factor, sums),
+            None => self.fft.process_within(line, &mut scratch, factor, sums),
+        };
         run.workspace.give(scratch);
-        if current {
-            *total += add_line(line, energy);
-        } else if peeled {
+        if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
             *total += line.iter().map(line_energy).sum::<f64>();
+        } else if added {
+            *total = sum(energy);
+        } else if whole {
+            *total += add_line(line, energy);
         } else {
             self.sum_energies();
         }
@@ -259,10 +298,18 @@ impl Hash {
         non_finite_in(lines, start, step, self.n).unwrap_or(Error::Overflow { limit })
     }
 
-    /// The comb with a multiple of the bins, reading only what this one has not read.
+    /// The comb with a multiple of the bins, reading only what this one has not kept.
     pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
         let factor = fft.size() / self.buckets;
         let mut finer = Hash::new(run, fft, Kind::Comb);
+        if !self.kept {
+            for &d in &self.offsets {
+                finer.measure_more(run, d)?;
+            }
+            self.recycle(run);
+            return Ok(finer);
+        }
+        finer.buffers.kept = true;
         let mut room_for_part = run.workspace.take_at_least(self.buckets);
         let part = &mut room_for_part[..self.buckets];
         for (j, &d) in self.offsets.iter().enumerate() {
@@ -322,6 +369,16 @@ impl Hash {
         }
     }
 
+    /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
+    pub(crate) fn amplitude(&self, f: u64, b: usize) -> Option<f64> {
+        self.amplitudes([f; 4], &[b as u32])[0]
+    }
+
+    /// [`amplitude`](Hash::amplitude) of up to four frequencies, each in its bucket.
+    pub(crate) fn amplitudes(&self, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] {
+        amplitudes_of(self, f, bins)
+    }
+
     /// The number of bins, and what was measured, to be changed.
     #[inline(always)] // two addresses
     pub(crate) fn bins_mut(&mut self) -> (usize, &mut Buffers) {
@@ -350,7 +407,12 @@ impl Hash {
 
     /// Energy of one measured bin.
     pub(crate) fn measured_energy(&self, b: usize) -> f64 {
-        self.measured[b..].iter().step_by(self.buckets).map(line_energy).sum()
+        self.measured_lanes_of(b).energy()
+    }
+
+    /// Every line of every bin as measured.
+    pub(crate) fn measured_lines(&self) -> &[Line] {
+        &self.measured[..self.offsets.len() * self.buckets]
     }
 
     /// Whether what is known has been taken out of all bins.
@@ -361,37 +423,57 @@ impl Hash {
     /// Starts peeling: the residual becomes the measured bins. The energies are those of what was
     /// measured or left last; [`sum_energies`](Hash::sum_energies) makes them current.
     pub(crate) fn begin_peeling(&mut self) {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         residual.clear();
-        residual.extend_from_slice(measured);
+        residual.extend_from_slice(&measured[..all]);
     }
 
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
     pub(crate) fn go_on_peeling(&mut self) -> usize {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         let done = residual.len();
-        residual.extend_from_slice(&measured[done..]);
+        residual.extend_from_slice(&measured[done..all]);
         done / self.buckets
     }
 
     /// [`begin_peeling`](Hash::begin_peeling) for the last time: what was measured is given up.
     pub(crate) fn begin_last_peeling(&mut self) {
+        let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut self.buffers;
         std::mem::swap(measured, residual);
+        residual.truncate(all);
     }
 
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
         *total = 0.0;
-        for line in from.chunks_exact(size) {
+        for line in from.chunks_exact(size).take(offsets.len()) {
             *total += add_line(line, energy);
         }
     }
+}
+
+dispatch! {
+    /// The sum of all.
+    fn sum(values: &[f64]) -> f64 = sum_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn sum_body<const FMA: bool>(values: &[f64]) -> f64 {
+    let (eight, rest) = values.as_chunks::<8>();
+    let mut sums = [F4::<FMA>::ZERO; 2];
+    for [a, b, c, d, e, f, g, h] in eight {
+        sums[0] = sums[0] + F4([*a, *b, *c, *d]);
+        sums[1] = sums[1] + F4([*e, *f, *g, *h]);
+    }
+    (sums[0] + sums[1]).sum() + rest.iter().sum::<f64>()
 }
 
 /// Adds the energy of each line to its bin; returns the sum of what was added.
@@ -426,6 +508,39 @@ fn add_energies_body<const FMA: bool, R: Row>(lines: &[Line], energy: &mut [f64]
         total += more;
     }
     total
+}
+
+dispatch! {
+    fn amplitudes_of(hash: &Hash, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] = amplitudes_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn amplitudes_body<const FMA: bool>(hash: &Hash, f: [u64; 4], bins: &[u32]) -> [Option<f64>; 4] {
+    /// Farthest from the middle of a bucket, in buckets, that a frequency is taken from it.
+    const BELONGS: f64 = 0.8;
+    let mut amplitudes = [None; 4];
+    let Kind::Window { permutation, kaiser } = &hash.kind else {
+        let size = hash.buckets as u64;
+        for ((amplitude, f), &b) in amplitudes.iter_mut().zip(f).zip(bins) {
+            *amplitude = (f % size == u64::from(b)).then_some(1.0);
+        }
+        return amplitudes;
+    };
+    let (mut positions, mut middles) = ([0.0; 4], [0.0; 4]);
+    for (i, &b) in bins.iter().enumerate() {
+        (positions[i], middles[i]) = (permutation.position(f[i], hash.buckets), f64::from(b));
+    }
+    let away = F4::<FMA>(positions) - F4(middles);
+    // Around the circle.
+    let size = F4::splat(hash.buckets as f64);
+    let away = away.div(size).round().negate_mul_add(size, away);
+    let inverse = F4::splat(1.0).div(kaiser.response(away)).0;
+    for i in 0..bins.len() {
+        if away.0[i].abs() < BELONGS {
+            amplitudes[i] = Some(inverse[i]);
+        }
+    }
+    amplitudes
 }
 
 dispatch! {

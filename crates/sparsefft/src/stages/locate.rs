@@ -12,8 +12,9 @@
 //! this bin" at once.
 
 use crate::Complex;
-use crate::cpu::math::{atan2_turns, atan2_turns4, cis_turns, cis_turns4};
-use crate::cpu::wide::{F4, Mask};
+use crate::cpu::math::{atan2_each, atan2_turns, cis_each, cis_turns};
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::wide::Vector;
 use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::peel::Coefficient;
@@ -427,6 +428,19 @@ pub(crate) struct Singles {
 }
 
 impl Singles {
+    /// Frequencies, values, roots and what is left, of bins 4i to 4i + 3.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn of<V: Vector>(f: V, v: C<V>, z: C<V>, residual: V, i: usize) -> Self {
+        Singles {
+            f: f.four(i),
+            re: v.0.four(i),
+            im: v.1.four(i),
+            root_re: z.0.four(i),
+            root_im: z.1.four(i),
+            residual: residual.four(i),
+        }
+    }
+
     /// What was found in bin number i.
     #[inline]
     pub(crate) fn coefficient(&self, i: usize) -> Coefficient {
@@ -474,13 +488,17 @@ pub(crate) struct Bins<'a> {
 }
 
 impl Bins<'_> {
-    /// What the frequencies of four bins are, modulo the modulus.
+    /// What the frequencies of these bins are, modulo the modulus.
     #[inline(always)] // must inherit the instruction set of its caller
-    fn residues<const FMA: bool>(&self, pick: [u32; 4]) -> F4<FMA> {
+    fn residues<V: Vector>(&self, pick: [u32; 8]) -> V {
         if self.modulus == 1 {
-            return F4::ZERO;
+            return V::splat(0.0);
         }
-        F4([pick[0].into(), pick[1].into(), pick[2].into(), pick[3].into()])
+        let mut residues = [0.0; 8];
+        for (residue, bin) in residues[..V::COUNT].iter_mut().zip(pick) {
+            *residue = bin.into();
+        }
+        V::of(&residues)
     }
 }
 
@@ -506,176 +524,172 @@ fn by_fours<T: Default + Copy + Send>(
     threads::reduce_chunks(out, piece, work, part, |(), ()| ());
 }
 
-dispatch! {
+dispatch_rows! {
     /// [`comb_singles`] of one part of the list.
     fn singles_part(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) = singles_body
 }
 
-/// Four complex numbers, one per bin.
-pub(crate) type C4<const FMA: bool> = (F4<FMA>, F4<FMA>);
+/// Complex numbers, one per bin.
+pub(crate) type C<V> = (V, V);
 
 /// a·b + c.
 #[inline(always)] // four instructions
-pub(crate) fn multiply_add<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>) -> C4<FMA> {
+pub(crate) fn multiply_add<V: Vector>(a: C<V>, b: C<V>, c: C<V>) -> C<V> {
     (a.0.mul_add(b.0, a.1.negate_mul_add(b.1, c.0)), a.0.mul_add(b.1, a.1.mul_add(b.0, c.1)))
 }
 
 #[inline(always)] // one instruction
-fn conj<const FMA: bool>(a: C4<FMA>) -> C4<FMA> {
+fn conj<V: Vector>(a: C<V>) -> C<V> {
     (a.0, -a.1)
 }
 
 /// Σ_τ line\[τ\]·conj(z)^τ.
 #[inline(always)] // twelve instructions
-fn project4<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>) -> C4<FMA> {
+fn project_each<V: Vector>(line: &[C<V>; 4], z: C<V>) -> C<V> {
     let z = conj(z);
     let mut v = line[3];
     for tau in (0..3).rev() {
-        v = multiply_add::<FMA>(v, z, line[tau]);
+        v = multiply_add(v, z, line[tau]);
     }
     v
 }
 
-/// [`project4`], turned back from offset d to 0.
+/// [`project_each`], turned back from offset d to 0.
 #[inline(always)] // a closure would not inherit the instruction set
-fn demodulate<const FMA: bool>(line: &[C4<FMA>; 4], z: C4<FMA>, t: F4<FMA>, d: u64) -> C4<FMA> {
-    let v = project4::<FMA>(line, z);
+fn demodulate<V: Vector>(line: &[C<V>; 4], z: C<V>, t: V, d: u64) -> C<V> {
+    let v = project_each(line, z);
     if d == 0 {
         return v;
     }
-    let turn = t * F4::splat(d as f64);
-    let back = cis_turns4::<FMA>(turn.round() - turn);
-    multiply_add::<FMA>(v, back, (F4::splat(0.0), F4::splat(0.0)))
+    let turn = t * V::splat(d as f64);
+    let back = cis_each(turn.round() - turn);
+    multiply_add(v, back, (V::splat(0.0), V::splat(0.0)))
 }
 
-/// Whole numbers as such.
-#[inline(always)] // four instructions
-fn integers<const FMA: bool>(f: F4<FMA>) -> [u64; 4] {
-    [f.0[0] as u64, f.0[1] as u64, f.0[2] as u64, f.0[3] as u64]
-}
-
-/// e^{2πi f d/n}, reduced exactly.
-#[inline(always)] // a closure would not inherit the instruction set
-pub(crate) fn roots4<const FMA: bool>(unity: Unity, f: [u64; 4], d: u64) -> C4<FMA> {
-    let r = [
-        unity.product(f[0], d) as f64,
-        unity.product(f[1], d) as f64,
-        unity.product(f[2], d) as f64,
-        unity.product(f[3], d) as f64,
-    ];
-    cis_turns4::<FMA>(F4(r) * F4::splat(1.0 / unity.order() as f64))
-}
-
-/// Four bins of a chunk; element i of every F4 belongs to bin i. The last fills up.
-#[inline(always)] // a few loads
-fn four_of(chunk: &[u32]) -> [u32; 4] {
-    let last = chunk.len() - 1;
-    [chunk[0], chunk[last.min(1)], chunk[last.min(2)], chunk[last]]
-}
-
-/// The lanes of four bins side by side.
+/// e^{2πi f d/n} for whole numbers f, reduced exactly.
 #[inline(always)] // must inherit the instruction set of its caller
-fn side_by_side<const FMA: bool>(bins: &[Line], pick: [u32; 4]) -> [C4<FMA>; 4] {
-    let (a, b) = (&bins[pick[0] as usize], &bins[pick[1] as usize]);
-    let (c, d) = (&bins[pick[2] as usize], &bins[pick[3] as usize]);
-    let mut line = [(F4::ZERO, F4::ZERO); 4];
-    for (tau, line) in line.iter_mut().enumerate() {
-        line.0 = F4([a.re[tau], b.re[tau], c.re[tau], d.re[tau]]);
-        line.1 = F4([a.im[tau], b.im[tau], c.im[tau], d.im[tau]]);
+pub(crate) fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
+    /// Up to here every whole number is a value.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let (n, inverse) = (unity.order() as f64, 1.0 / unity.order() as f64);
+    if n * (d as f64) < EXACT {
+        let product = f * V::splat(d as f64);
+        // Rounding may take the next whole number of turns, which is as good.
+        let turns = (product * V::splat(inverse)).floor();
+        let rest = turns.negate_mul_add(V::splat(n), product);
+        return cis_each(rest * V::splat(inverse));
     }
-    line
+    let mut rest = [0.0; 8];
+    for (i, rest) in rest[..V::COUNT].iter_mut().enumerate() {
+        *rest = unity.product(f.four(i / 4)[i % 4] as u64, d) as f64;
+    }
+    cis_each(V::of(&rest) * V::splat(inverse))
+}
+
+/// The bins of a chunk; the last fills up.
+#[inline(always)] // a few loads
+fn filled(chunk: &[u32]) -> [u32; 8] {
+    if let Some(all) = chunk.first_chunk() {
+        return *all;
+    }
+    let mut pick = [chunk[chunk.len() - 1]; 8];
+    for (pick, &bin) in pick.iter_mut().zip(chunk) {
+        *pick = bin;
+    }
+    pick
+}
+
+/// The lanes of some bins side by side.
+#[inline(always)] // must inherit the instruction set of its caller
+fn side_by_side<V: Vector>(bins: &[Line], pick: [u32; 8]) -> [C<V>; 4] {
+    let mut lines = [&bins[pick[0] as usize]; 8];
+    for (line, bin) in lines[..V::COUNT].iter_mut().zip(pick) {
+        *line = &bins[bin as usize];
+    }
+    V::lanes_of(lines)
 }
 
 /// The frequency f ≡ residue mod size that is nearest to t turns per sample, 0 ≤ f < n.
 #[inline(always)] // must inherit the instruction set of its caller
-fn snap4<const FMA: bool>(t: F4<FMA>, residue: F4<FMA>, unity: Unity, size: usize) -> F4<FMA> {
-    let (length, modulus) = (F4::splat(unity.order() as f64), F4::splat(size as f64));
-    let inverse_modulus = F4::splat(1.0 / size as f64);
+fn snap_each<V: Vector>(t: V, residue: V, unity: Unity, size: usize) -> V {
+    let (length, modulus) = (V::splat(unity.order() as f64), V::splat(size as f64));
+    let inverse_modulus = V::splat(1.0 / size as f64);
     let m = ((t * length - residue) * inverse_modulus).round();
     let f = m.mul_add(modulus, residue);
-    let f = (f + length).where_or(f.below(F4::ZERO), f);
+    let f = (f + length).where_or(f.below(V::splat(0.0)), f);
     f.where_or(f.below(length), f - length)
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn singles_body<const FMA: bool>(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn singles_body<const FMA: bool, R: Row>(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) {
     // Without noise there is one line, and then everything stays in registers.
     match comb.offsets.len() {
-        1 => singles_of::<FMA, 1>(comb, list, out),
-        2..=4 => singles_of::<FMA, 4>(comb, list, out),
-        _ => singles_of::<FMA, MAX_LINES>(comb, list, out),
+        1 => singles_of::<R::Wide, 1>(comb, list, out),
+        2..=4 => singles_of::<R::Wide, 4>(comb, list, out),
+        _ => singles_of::<R::Wide, MAX_LINES>(comb, list, out),
     }
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn singles_of<const FMA: bool, const MOST: usize>(
-    comb: Bins<'_>,
-    list: &[u32],
-    out: &mut [Singles],
-) {
+fn singles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) {
     let Bins { unity, lines: bins, size, modulus, offsets } = comb;
-    let inverse_length = F4::splat(1.0 / unity.order() as f64);
-    let zero = F4::<FMA>::ZERO;
+    let inverse_length = V::splat(1.0 / unity.order() as f64);
+    let zero = V::splat(0.0);
     let lines = offsets.len().min(MOST);
-    let scale = F4::splat(0.25 / lines as f64);
+    let scale = V::splat(0.25 / lines as f64);
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [(zero, zero); MOST];
-    for (chunk, out) in list.chunks(4).zip(out) {
-        let pick = four_of(chunk);
+    for (chunk, out) in list.chunks(V::COUNT).zip(out.chunks_mut(V::COUNT / 4)) {
+        let pick = filled(chunk);
         let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
-            *line = side_by_side::<FMA>(bins, pick);
+            *line = side_by_side(bins, pick);
         }
         let four = &four[..lines];
         let mut p = (zero, zero);
         for line in four {
             for tau in 0..3 {
-                p = multiply_add::<FMA>(line[tau + 1], conj(line[tau]), p);
+                p = multiply_add(line[tau + 1], conj(line[tau]), p);
             }
         }
-        let mut t = atan2_turns4::<FMA>(p.1, p.0);
+        let mut t = atan2_each(p.1, p.0);
         for j in 1..lines {
-            let z = cis_turns4::<FMA>(t);
-            let mut known = demodulate::<FMA>(&four[0], z, t, offsets[0]);
+            let z = cis_each(t);
+            let mut known = demodulate(&four[0], z, t, offsets[0]);
             for i in 1..j {
-                let v = demodulate::<FMA>(&four[i], z, t, offsets[i]);
+                let v = demodulate(&four[i], z, t, offsets[i]);
                 known = (known.0 + v.0, known.1 + v.1);
             }
-            let here = demodulate::<FMA>(&four[j], z, t, offsets[j]);
-            let q = multiply_add::<FMA>(here, conj(known), (zero, zero));
-            let step = F4::splat(1.0 / offsets[j] as f64);
-            t = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t);
+            let here = demodulate(&four[j], z, t, offsets[j]);
+            let q = multiply_add(here, conj(known), (zero, zero));
+            let step = V::splat(1.0 / offsets[j] as f64);
+            t = atan2_each(q.1, q.0).mul_add(step, t);
         }
-        let f = snap4::<FMA>(t, residue, unity, modulus);
-        let z = cis_turns4::<FMA>(f * inverse_length);
+        let f = snap_each(t, residue, unity, modulus);
+        let z = cis_each(f * inverse_length);
         for j in 1..lines {
-            roots[j] = roots4::<FMA>(unity, integers(f), offsets[j]);
+            roots[j] = roots_each(unity, f, offsets[j]);
         }
-        let mut v = project4::<FMA>(&four[0], z);
+        let mut v = project_each(&four[0], z);
         for j in 1..lines {
-            let line = project4::<FMA>(&four[j], z);
-            v = multiply_add::<FMA>(line, conj(roots[j]), v);
+            let line = project_each(&four[j], z);
+            v = multiply_add(line, conj(roots[j]), v);
         }
         v = (v.0 * scale, v.1 * scale);
         let mut energy = zero;
         for (j, line) in four.iter().enumerate() {
-            let mut p = if j == 0 { v } else { multiply_add::<FMA>(v, roots[j], (zero, zero)) };
+            let mut p = if j == 0 { v } else { multiply_add(v, roots[j], (zero, zero)) };
             for (tau, u) in line.iter().enumerate() {
                 let (dr, di) = (u.0 - p.0, u.1 - p.1);
                 energy = dr.mul_add(dr, di.mul_add(di, energy));
                 if tau < 3 {
-                    p = multiply_add::<FMA>(p, z, (zero, zero));
+                    p = multiply_add(p, z, (zero, zero));
                 }
             }
         }
-        *out = Singles {
-            f: f.0,
-            re: v.0.0,
-            im: v.1.0,
-            root_re: z.0.0,
-            root_im: z.1.0,
-            residual: energy.0,
-        };
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = Singles::of(f, v, z, energy, i);
+        }
     }
 }
 
@@ -686,50 +700,55 @@ pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut Vec
     by_fours(list, 2 * comb.offsets.len(), out, |list, out| doubles_part(comb, list, gap, out));
 }
 
-dispatch! {
+dispatch_rows! {
     /// [`comb_doubles`] of one part of the list.
     fn doubles_part(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut [Doubles]) = doubles_body
 }
 
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn doubles_body<const FMA: bool>(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut [Doubles]) {
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn doubles_body<const FMA: bool, R: Row>(
+    comb: Bins<'_>,
+    list: &[u32],
+    gap: f64,
+    out: &mut [Doubles],
+) {
     match comb.offsets.len() {
-        1 => doubles_of::<FMA, 1>(comb, list, gap, out),
-        2..=4 => doubles_of::<FMA, 4>(comb, list, gap, out),
-        _ => doubles_of::<FMA, MAX_LINES>(comb, list, gap, out),
+        1 => doubles_of::<R::Wide, 1>(comb, list, gap, out),
+        2..=4 => doubles_of::<R::Wide, 4>(comb, list, gap, out),
+        _ => doubles_of::<R::Wide, MAX_LINES>(comb, list, gap, out),
     }
 }
 
 /// a·b - c·d.
 #[inline(always)] // eight instructions
-fn cross<const FMA: bool>(a: C4<FMA>, b: C4<FMA>, c: C4<FMA>, d: C4<FMA>) -> C4<FMA> {
-    let (re, im) = multiply_add::<FMA>(c, d, (F4::ZERO, F4::ZERO));
-    multiply_add::<FMA>(a, b, (-re, -im))
+fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
+    let (re, im) = multiply_add(c, d, (V::splat(0.0), V::splat(0.0)));
+    multiply_add(a, b, (-re, -im))
 }
 
 #[inline(always)] // two instructions
-fn norm_sqr4<const FMA: bool>(a: C4<FMA>) -> F4<FMA> {
+fn norm_sqr_each<V: Vector>(a: C<V>) -> V {
     a.0.mul_add(a.0, a.1 * a.1)
 }
 
 #[inline(always)] // two instructions
-fn scale4<const FMA: bool>(a: C4<FMA>, c: F4<FMA>) -> C4<FMA> {
+fn scale_each<V: Vector>(a: C<V>, c: V) -> C<V> {
     (a.0 * c, a.1 * c)
 }
 
 /// a·conj(b).
 #[inline(always)] // four instructions
-fn against<const FMA: bool>(a: C4<FMA>, b: C4<FMA>) -> C4<FMA> {
-    multiply_add::<FMA>(a, conj(b), (F4::ZERO, F4::ZERO))
+fn against<V: Vector>(a: C<V>, b: C<V>) -> C<V> {
+    multiply_add(a, conj(b), (V::splat(0.0), V::splat(0.0)))
 }
 
 /// [`square_root`], four at a time.
 #[inline(always)] // must inherit the instruction set of its caller
-fn square_root4<const FMA: bool>(v: C4<FMA>) -> C4<FMA> {
-    let (zero, half) = (F4::<FMA>::ZERO, F4::splat(0.5));
-    let r = norm_sqr4::<FMA>(v).sqrt();
+fn square_root_each<V: Vector>(v: C<V>) -> C<V> {
+    let (zero, half) = (V::splat(0.0), V::splat(0.5));
+    let r = norm_sqr_each(v).sqrt();
     let a = (half * (r + v.0.abs())).sqrt();
-    let b = (half * v.1).div(a.where_or(zero.below(a), F4::splat(1.0)));
+    let b = (half * v.1).div(a.where_or(zero.below(a), V::splat(1.0)));
     let left = v.0.below(zero);
     let signed = (-a).where_or(v.1.below(zero), a);
     (b.abs().where_or(left, a), signed.where_or(left, b))
@@ -737,153 +756,153 @@ fn square_root4<const FMA: bool>(v: C4<FMA>) -> C4<FMA> {
 
 /// 1 + w + w² + w³ for w = conj(z0)·z1: what four shifts of two phasors have in common.
 #[inline(always)] // a few instructions
-fn common<const FMA: bool>(z: [C4<FMA>; 2]) -> C4<FMA> {
-    let one = (F4::splat(1.0), F4::ZERO);
-    let w = against::<FMA>(z[1], z[0]);
+fn common<V: Vector>(z: [C<V>; 2]) -> C<V> {
+    let one = (V::splat(1.0), V::splat(0.0));
+    let w = against(z[1], z[0]);
     let mut g = one;
     for _ in 0..3 {
-        g = multiply_add::<FMA>(g, w, one);
+        g = multiply_add(g, w, one);
     }
     g
 }
 
 /// [`pair`], four bins at a time; the values lack a factor 1/(16 - |g|²), which is positive.
 #[inline(always)] // must inherit the instruction set of its caller
-fn pair4<const FMA: bool>(line: &[C4<FMA>; 4], z: [C4<FMA>; 2], g: C4<FMA>) -> [C4<FMA>; 2] {
-    let r = [project4::<FMA>(line, z[0]), project4::<FMA>(line, z[1])];
-    solve4::<FMA>(F4::splat(4.0), g, r)
+fn pair_each<V: Vector>(line: &[C<V>; 4], z: [C<V>; 2], g: C<V>) -> [C<V>; 2] {
+    let r = [project_each(line, z[0]), project_each(line, z[1])];
+    solve_each(V::splat(4.0), g, r)
 }
 
 /// The solution of \[m, g; conj g, m\]·v = r, times the determinant m² - |g|².
 #[inline(always)] // ten instructions
-fn solve4<const FMA: bool>(m: F4<FMA>, g: C4<FMA>, r: [C4<FMA>; 2]) -> [C4<FMA>; 2] {
+fn solve_each<V: Vector>(m: V, g: C<V>, r: [C<V>; 2]) -> [C<V>; 2] {
     let minus = (-g.0, -g.1);
     [
-        multiply_add::<FMA>(minus, r[1], scale4(r[0], m)),
-        multiply_add::<FMA>(conj(minus), r[0], scale4(r[1], m)),
+        multiply_add(minus, r[1], scale_each(r[0], m)),
+        multiply_add(conj(minus), r[0], scale_each(r[1], m)),
     ]
 }
 
 /// The two phases of each bin before the ladder, in turns per sample, and where there are none.
 #[inline(always)] // must inherit the instruction set of its caller
-fn two_phases<const FMA: bool>(four: &[[C4<FMA>; 4]]) -> ([F4<FMA>; 2], Mask<FMA>) {
-    let zero = (F4::<FMA>::ZERO, F4::ZERO);
+fn two_phases<V: Vector>(four: &[[C<V>; 4]]) -> ([V; 2], V::Mask) {
+    let zero = (V::splat(0.0), V::splat(0.0));
     let (c0, c1, bad) = if let [u] = four {
-        let det = cross::<FMA>(u[0], u[2], u[1], u[1]);
-        let size = norm_sqr4::<FMA>(det);
-        let mut energy = F4::ZERO;
+        let det = cross(u[0], u[2], u[1], u[1]);
+        let size = norm_sqr_each(det);
+        let mut energy = V::splat(0.0);
         for u in u {
-            energy = energy + norm_sqr4::<FMA>(*u);
+            energy = energy + norm_sqr_each(*u);
         }
-        let least = energy * energy * F4::splat(1e-24);
+        let least = energy * energy * V::splat(1e-24);
         let bad = size.below(least);
-        let inverse = F4::splat(1.0).div(size.where_or(F4::ZERO.below(size), F4::splat(1.0)));
-        let c0 = against::<FMA>(cross::<FMA>(u[1], u[3], u[2], u[2]), det);
-        let c1 = against::<FMA>(cross::<FMA>(u[1], u[2], u[0], u[3]), det);
-        (scale4(c0, inverse), scale4(c1, inverse), bad)
+        let inverse = V::splat(1.0).div(size.where_or(V::splat(0.0).below(size), V::splat(1.0)));
+        let c0 = against(cross(u[1], u[3], u[2], u[2]), det);
+        let c1 = against(cross(u[1], u[2], u[0], u[3]), det);
+        (scale_each(c0, inverse), scale_each(c1, inverse), bad)
     } else {
-        let (mut a00, mut a11) = (F4::ZERO, F4::ZERO);
+        let (mut a00, mut a11) = (V::splat(0.0), V::splat(0.0));
         let [mut a01, mut b0, mut b1] = [zero; 3];
         for line in four {
             for t in 0..2 {
                 let (u0, u1) = (line[t], line[t + 1]);
                 let minus = (-line[t + 2].0, -line[t + 2].1);
-                a00 = a00 + norm_sqr4::<FMA>(u0);
-                a11 = a11 + norm_sqr4::<FMA>(u1);
-                a01 = multiply_add::<FMA>(conj(u0), u1, a01);
-                b0 = multiply_add::<FMA>(conj(u0), minus, b0);
-                b1 = multiply_add::<FMA>(conj(u1), minus, b1);
+                a00 = a00 + norm_sqr_each(u0);
+                a11 = a11 + norm_sqr_each(u1);
+                a01 = multiply_add(conj(u0), u1, a01);
+                b0 = multiply_add(conj(u0), minus, b0);
+                b1 = multiply_add(conj(u1), minus, b1);
             }
         }
-        let det = a00 * a11 - norm_sqr4::<FMA>(a01);
-        let bad = det.below(a00 * a11 * F4::splat(1e-12));
-        let inverse = F4::splat(1.0).div(det.where_or(F4::ZERO.below(det), F4::splat(1.0)));
+        let det = a00 * a11 - norm_sqr_each(a01);
+        let bad = det.below(a00 * a11 * V::splat(1e-12));
+        let inverse = V::splat(1.0).div(det.where_or(V::splat(0.0).below(det), V::splat(1.0)));
         let minus = (-a01.0, -a01.1);
-        let c0 = multiply_add::<FMA>(minus, b1, scale4(b0, a11));
-        let c1 = multiply_add::<FMA>(conj(minus), b0, scale4(b1, a00));
-        (scale4(c0, inverse), scale4(c1, inverse), bad)
+        let c0 = multiply_add(minus, b1, scale_each(b0, a11));
+        let c1 = multiply_add(conj(minus), b0, scale_each(b1, a00));
+        (scale_each(c0, inverse), scale_each(c1, inverse), bad)
     };
-    let half = scale4(c1, F4::splat(-0.5));
-    let (re, im) = multiply_add::<FMA>(half, half, zero);
-    let root = square_root4::<FMA>((re - c0.0, im - c0.1));
-    let first = atan2_turns4::<FMA>(half.1 + root.1, half.0 + root.0);
-    let second = atan2_turns4::<FMA>(half.1 - root.1, half.0 - root.0);
+    let half = scale_each(c1, V::splat(-0.5));
+    let (re, im) = multiply_add(half, half, zero);
+    let root = square_root_each((re - c0.0, im - c0.1));
+    let first = atan2_each(half.1 + root.1, half.0 + root.0);
+    let second = atan2_each(half.1 - root.1, half.0 - root.0);
     ([first, second], bad)
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn doubles_of<const FMA: bool, const MOST: usize>(
+fn doubles_of<V: Vector, const MOST: usize>(
     comb: Bins<'_>,
     list: &[u32],
     gap: f64,
     out: &mut [Doubles],
 ) {
     let Bins { unity, lines: bins, size, modulus, offsets } = comb;
-    let inverse_length = F4::splat(1.0 / unity.order() as f64);
-    let zero = F4::<FMA>::ZERO;
+    let inverse_length = V::splat(1.0 / unity.order() as f64);
+    let zero = V::splat(0.0);
     let lines = offsets.len().min(MOST);
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [[(zero, zero); 2]; MOST];
-    for (chunk, out) in list.chunks(4).zip(out) {
-        let pick = four_of(chunk);
+    for (chunk, out) in list.chunks(V::COUNT).zip(out.chunks_mut(V::COUNT / 4)) {
+        let pick = filled(chunk);
         let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
-            *line = side_by_side::<FMA>(bins, pick);
+            *line = side_by_side(bins, pick);
         }
         let four = &four[..lines];
-        let (mut t, bad) = two_phases::<FMA>(four);
+        let (mut t, bad) = two_phases(four);
         for j in 1..lines {
-            let z = [cis_turns4::<FMA>(t[0]), cis_turns4::<FMA>(t[1])];
-            let g = common::<FMA>(z);
-            let (v0, vj) = (pair4::<FMA>(&four[0], z, g), pair4::<FMA>(&four[j], z, g));
-            let d = F4::splat(offsets[j] as f64);
-            let step = F4::splat(1.0 / offsets[j] as f64);
+            let z = [cis_each(t[0]), cis_each(t[1])];
+            let g = common(z);
+            let (v0, vj) = (pair_each(&four[0], z, g), pair_each(&four[j], z, g));
+            let d = V::splat(offsets[j] as f64);
+            let step = V::splat(1.0 / offsets[j] as f64);
             for i in 0..2 {
                 let turn = t[i] * d;
-                let back = cis_turns4::<FMA>(turn.round() - turn);
-                let here = multiply_add::<FMA>(vj[i], back, (zero, zero));
-                let q = against::<FMA>(here, v0[i]);
-                t[i] = atan2_turns4::<FMA>(q.1, q.0).mul_add(step, t[i]);
+                let back = cis_each(turn.round() - turn);
+                let here = multiply_add(vj[i], back, (zero, zero));
+                let q = against(here, v0[i]);
+                t[i] = atan2_each(q.1, q.0).mul_add(step, t[i]);
             }
         }
         let between = t[0] - t[1];
-        let near = (between - between.round()).abs().below(F4::splat(gap));
+        let near = (between - between.round()).abs().below(V::splat(gap));
         let mut f = t;
         let mut z = [(zero, zero); 2];
         for i in 0..2 {
-            f[i] = snap4::<FMA>(t[i], residue, unity, modulus);
-            z[i] = cis_turns4::<FMA>(f[i] * inverse_length);
+            f[i] = snap_each(t[i], residue, unity, modulus);
+            z[i] = cis_each(f[i] * inverse_length);
             for j in 1..lines {
-                roots[j][i] = roots4::<FMA>(unity, integers(f[i]), offsets[j]);
+                roots[j][i] = roots_each(unity, f[i], offsets[j]);
             }
         }
         // The Gram matrix [m, gram; conj gram, m].
-        let m = F4::splat(4.0 * lines as f64);
-        let line_gram = common::<FMA>(z);
+        let m = V::splat(4.0 * lines as f64);
+        let line_gram = common(z);
         let mut gram = line_gram;
-        let mut right = [project4::<FMA>(&four[0], z[0]), project4::<FMA>(&four[0], z[1])];
+        let mut right = [project_each(&four[0], z[0]), project_each(&four[0], z[1])];
         for j in 1..lines {
-            let turned = against::<FMA>(roots[j][1], roots[j][0]);
-            gram = multiply_add::<FMA>(turned, line_gram, gram);
+            let turned = against(roots[j][1], roots[j][0]);
+            gram = multiply_add(turned, line_gram, gram);
             for i in 0..2 {
-                let line = project4::<FMA>(&four[j], z[i]);
-                right[i] = multiply_add::<FMA>(line, conj(roots[j][i]), right[i]);
+                let line = project_each(&four[j], z[i]);
+                right[i] = multiply_add(line, conj(roots[j][i]), right[i]);
             }
         }
-        let det = m * m - norm_sqr4::<FMA>(gram);
+        let det = m * m - norm_sqr_each(gram);
         let apart = det.div(m * m);
-        let bad_det = apart.below(F4::splat(1e-12));
-        let inverse = F4::splat(1.0).div(F4::splat(1.0).where_or(bad_det, det));
-        let mut v = solve4::<FMA>(m, gram, right);
+        let bad_det = apart.below(V::splat(1e-12));
+        let inverse = V::splat(1.0).div(V::splat(1.0).where_or(bad_det, det));
+        let mut v = solve_each(m, gram, right);
         for v in &mut v {
-            *v = scale4(*v, inverse);
+            *v = scale_each(*v, inverse);
         }
         let mut energy = zero;
         for (j, line) in four.iter().enumerate() {
             let mut p = v;
             for i in 0..2 {
                 if j > 0 {
-                    p[i] = multiply_add::<FMA>(v[i], roots[j][i], (zero, zero));
+                    p[i] = multiply_add(v[i], roots[j][i], (zero, zero));
                 }
             }
             for (tau, u) in line.iter().enumerate() {
@@ -891,22 +910,18 @@ fn doubles_of<const FMA: bool, const MOST: usize>(
                 energy = left.0.mul_add(left.0, left.1.mul_add(left.1, energy));
                 for i in 0..2 {
                     if tau < 3 {
-                        p[i] = multiply_add::<FMA>(p[i], z[i], (zero, zero));
+                        p[i] = multiply_add(p[i], z[i], (zero, zero));
                     }
                 }
             }
         }
-        let none = F4::splat(-1.0);
+        let none = V::splat(-1.0);
         let apart = none.where_or(bad, none.where_or(near, none.where_or(bad_det, apart)));
-        let values = |i: usize| Singles {
-            f: f[i].0,
-            re: v[i].0.0,
-            im: v[i].1.0,
-            root_re: z[i].0.0,
-            root_im: z[i].1.0,
-            residual: energy.0,
-        };
-        *out = Doubles { values: [values(0), values(1)], apart: apart.0 };
+        for (i, out) in out.iter_mut().enumerate() {
+            let first = Singles::of(f[0], v[0], z[0], energy, i);
+            let second = Singles::of(f[1], v[1], z[1], energy, i);
+            *out = Doubles { values: [first, second], apart: apart.four(i) };
+        }
     }
 }
 

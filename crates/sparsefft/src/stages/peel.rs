@@ -3,12 +3,13 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::math::cis_each;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
 use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
-use crate::stages::locate::{MAX_LINES, line_energy, multiply_add, roots4};
+use crate::stages::locate::{MAX_LINES, line_energy, multiply_add};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -101,30 +102,41 @@ fn peel_part_body<const FMA: bool, R: Row>(
     lines: &mut [&mut [Line]],
 ) {
     let size = peel.size;
-    for chunk in known.chunks(4) {
-        // Nothing fills up: what it reaches loses nothing.
-        let mut four = [Coefficient { a: Complex::ZERO, ..chunk[0] }; 4];
-        four[..chunk.len()].copy_from_slice(chunk);
-        let mut reached = [0.0; 4];
-        let mut away = [F4::<FMA>::ZERO; 4];
-        for i in 0..4 {
-            let p = peel.permutation.position(four[i].f, size);
-            reached[i] = p.floor() - 1.0;
-            away[i] = F4::splat(reached[i] - p) + F4::COUNT;
+    for chunk in known.chunks(R::Wide::COUNT) {
+        // Nothing fills up: it is never subtracted.
+        let mut filled = [Coefficient::NONE; 8];
+        let some = chunk.first_chunk().unwrap_or_else(|| {
+            filled[..chunk.len()].copy_from_slice(chunk);
+            &filled
+        });
+        let mut positions = [0.0; 8];
+        for (p, c) in positions.iter_mut().zip(chunk) {
+            *p = peel.permutation.position(c.f, size);
         }
-        let gains = gains::<FMA, R::Wide>(peel.kaiser, &away);
+        let p = R::Wide::of(&positions);
+        let reached = p.floor() - R::Wide::splat(1.0);
+        let mut away = [reached - p; REACH];
+        for (i, away) in away.iter_mut().enumerate() {
+            *away = *away + R::Wide::splat(i as f64);
+        }
+        let (reached, gains) = (each(reached), peel.kaiser.responses(away));
+        let mut of = [[0.0; 8]; REACH];
+        for (of, gains) in of.iter_mut().zip(gains) {
+            *of = each(gains);
+        }
         for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
-            let tones = tones::<FMA>(peel.unity, &four, d);
-            for i in 0..4 {
-                let tone = R::load(&tones[i]);
+            let tones = tones::<R::Wide>(peel.unity, some, d);
+            for (i, tone) in tones[..chunk.len()].iter().enumerate() {
+                let tone = R::load(tone);
                 // Mostly neighbours; some go around the end, or reach into another part.
                 let at = (reached[i] as i64 - first as i64) as usize;
                 if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
-                    for (from, gain) in lines.iter_mut().zip(gains[i].0) {
-                        R::load(from).minus(gain, tone).store(from);
+                    for (from, of) in lines.iter_mut().zip(&of) {
+                        R::load(from).minus(of[i], tone).store(from);
                     }
                 } else {
-                    let reach = reach_at(reached[i] as i64, gains[i], size);
+                    let gains = F4::<FMA>([of[0][i], of[1][i], of[2][i], of[3][i]]);
+                    let reach = reach_at(reached[i] as i64, gains, size);
                     for (&b, gain) in reach.bins.iter().zip(reach.gains) {
                         if let Some(from) = lines.get_mut((b as usize).wrapping_sub(first)) {
                             R::load(from).minus(gain, tone).store(from);
@@ -136,47 +148,42 @@ fn peel_part_body<const FMA: bool, R: Row>(
     }
 }
 
-/// The responses at these distances, in vectors of any width: four chains, or two of twice the
-/// width, hide each other's latency.
+/// The numbers of a vector, and nothing after them.
 #[inline(always)] // must inherit the instruction set of its caller
-fn gains<const FMA: bool, V: Vector>(kaiser: &Kaiser, away: &[F4<FMA>; 4]) -> [F4<FMA>; 4] {
-    let mut gains = *away;
-    let step = V::COUNT / 4;
-    if step == 1 {
-        let x = [V::load(away), V::load(&away[1..]), V::load(&away[2..]), V::load(&away[3..])];
-        for (v, to) in kaiser.responses(x).into_iter().zip(gains.chunks_exact_mut(1)) {
-            v.store(to);
-        }
-    } else {
-        let x = [V::load(away), V::load(&away[2..])];
-        for (v, to) in kaiser.responses(x).into_iter().zip(gains.chunks_exact_mut(2)) {
-            v.store(to);
-        }
+fn each<V: Vector>(v: V) -> [f64; 8] {
+    let mut each = [0.0; 8];
+    for i in 0..V::COUNT / 4 {
+        each[4 * i..4 * i + 4].copy_from_slice(&v.four(i));
     }
-    gains
+    each
 }
 
-/// The lanes a·e^{2πi f(d+τ)/n} of four coefficients: [`tone`], four at a time.
+/// The lanes a·e^{2πi f(d+τ)/n} of the first coefficients of eight: [`tone`], side by side.
 #[inline(always)] // must inherit the instruction set of its caller
-fn tones<const FMA: bool>(unity: Unity, four: &[Coefficient; 4], d: u64) -> [Line; 4] {
-    let zero = (F4::<FMA>::ZERO, F4::ZERO);
-    let [p, q, r, s] = four;
-    let z = (F4([p.z.re, q.z.re, r.z.re, s.z.re]), F4([p.z.im, q.z.im, r.z.im, s.z.im]));
-    let mut a = (F4([p.a.re, q.a.re, r.a.re, s.a.re]), F4([p.a.im, q.a.im, r.a.im, s.a.im]));
+fn tones<V: Vector>(unity: Unity, some: &[Coefficient; 8], d: u64) -> [Line; 8] {
+    let zero = (V::splat(0.0), V::splat(0.0));
+    let mut parts = [[0.0; 4]; 8];
+    for (parts, c) in parts.iter_mut().zip(some) {
+        *parts = [c.a.re, c.a.im, c.z.re, c.z.im];
+    }
+    let [re, im, z_re, z_im] = V::fields_of(&parts);
+    let (mut a, z) = ((re, im), (z_re, z_im));
     if d > 0 {
-        let turned = roots4::<FMA>(unity, [p.f, q.f, r.f, s.f], d);
-        a = multiply_add::<FMA>(a, turned, zero);
+        a = multiply_add(a, roots_of(unity, some, d), zero);
     }
-    let square = multiply_add::<FMA>(z, z, zero);
-    let (b, c) = (multiply_add::<FMA>(a, z, zero), multiply_add::<FMA>(a, square, zero));
-    let d = multiply_add::<FMA>(b, square, zero);
-    let re = F4::transpose([a.0, b.0, c.0, d.0]);
-    let im = F4::transpose([a.1, b.1, c.1, d.1]);
-    let mut lines = [Line::ZERO; 4];
-    for (i, line) in lines.iter_mut().enumerate() {
-        (line.re, line.im) = (re[i].0, im[i].0);
+    let square = multiply_add(z, z, zero);
+    let (b, c) = (multiply_add(a, z, zero), multiply_add(a, square, zero));
+    V::lines_of([a, b, c, multiply_add(b, square, zero)])
+}
+
+/// e^{2πi f d/n} of the first coefficients of eight.
+#[inline(always)] // must inherit the instruction set of its caller
+fn roots_of<V: Vector>(unity: Unity, some: &[Coefficient; 8], d: u64) -> (V, V) {
+    let mut turns = [0.0; 8];
+    for (turns, c) in turns[..V::COUNT].iter_mut().zip(some) {
+        *turns = unity.product(c.f, d) as f64;
     }
-    lines
+    cis_each(V::of(&turns) * V::splat(1.0 / unity.order() as f64))
 }
 
 #[inline(always)] // must inherit the instruction set of its caller

@@ -49,14 +49,6 @@ impl Permutation {
     }
 }
 
-/// Distance a - b on a circle of `buckets` buckets, in -buckets/2 … buckets/2.
-#[inline]
-pub(crate) fn distance(a: f64, b: f64, buckets: usize) -> f64 {
-    let d = a - b;
-    let size = buckets as f64;
-    d - size * (d / size).round()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,12 +65,6 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert!(seen.len() > 30, "{} buckets hit", seen.len());
-    }
-
-    #[test]
-    fn distance_wraps() {
-        assert_eq!(distance(0.5, 63.5, 64), 1.0);
-        assert_eq!(distance(63.0, 1.0, 64), -2.0);
     }
 
     /// Any impulse train of at most P samples' period is met by P/4 steps of four samples.

@@ -13,7 +13,7 @@
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::stages::locate::{C4, multiply_add, turns};
+use crate::stages::locate::{C, multiply_add, turns};
 
 /// Shifts that are looked at.
 pub(crate) const SHIFTS: usize = 8;
@@ -98,7 +98,7 @@ dispatch! {
 
 /// Each root's neighbour `by` places on.
 #[inline(always)] // must inherit the instruction set of its caller
-fn turned<const FMA: bool>(z: C4<FMA>, by: usize) -> C4<FMA> {
+fn turned<const FMA: bool>(z: C<F4<FMA>>, by: usize) -> C<F4<FMA>> {
     let (re, im) = (z.0.0, z.1.0);
     let at = |i: usize| (i + by) % 4;
     (
@@ -115,15 +115,15 @@ fn roots_body<const FMA: bool>(c: &[Complex<f64>; MOST + 1]) -> [Complex<f64>; M
     for _ in 0..STEPS {
         let mut p = (F4::splat(1.0), F4::ZERO);
         for c in c[..MOST].iter().rev() {
-            p = multiply_add::<FMA>(p, z, (F4::splat(c.re), F4::splat(c.im)));
+            p = multiply_add(p, z, (F4::splat(c.re), F4::splat(c.im)));
         }
         let mut apart = (F4::splat(1.0), F4::ZERO);
         for by in 1..4 {
             let other = turned::<FMA>(z, by);
-            apart = multiply_add::<FMA>(apart, (z.0 - other.0, z.1 - other.1), zero);
+            apart = multiply_add(apart, (z.0 - other.0, z.1 - other.1), zero);
         }
         let size = apart.0.mul_add(apart.0, apart.1 * apart.1).max(F4::splat(1e-200));
-        let quotient = multiply_add::<FMA>(p, (apart.0, -apart.1), zero);
+        let quotient = multiply_add(p, (apart.0, -apart.1), zero);
         let step = (quotient.0.div(size), quotient.1.div(size));
         z = (z.0 - step.0, z.1 - step.1);
         let moved = step.0.mul_add(step.0, step.1 * step.1);

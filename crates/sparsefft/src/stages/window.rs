@@ -14,6 +14,7 @@
 //! fits, full precision.
 
 use crate::cpu::wide::{F4, Vector};
+use std::sync::LazyLock;
 
 /// Distance of the first null from the centre, in buckets.
 pub(crate) const HALF_WIDTH: f64 = 2.0;
@@ -34,6 +35,8 @@ pub(crate) struct Kaiser {
     series: Vec<f64>,
     /// Σ G²: the noise power in a bucket is that of a sample times this.
     energy: f64,
+    /// Bound of the response beyond the main lobe.
+    leak: f64,
 }
 
 impl Kaiser {
@@ -64,7 +67,7 @@ impl Kaiser {
             })
             .collect();
         let energy = 2.0 * taps.iter().map(|g| g * g).sum::<f64>() - taps[0] * taps[0];
-        Kaiser { beta, taps, series, energy }
+        Kaiser { beta, taps, series, energy, leak: leak(beta) }
     }
 
     /// Number of taps on each side of the centre.
@@ -92,7 +95,7 @@ impl Kaiser {
 
     /// Bound of the response beyond the main lobe.
     pub(crate) fn leak(&self) -> f64 {
-        leak(self.beta)
+        self.leak
     }
 
     /// Ĝ at these distances (in buckets), zero outside the main lobe.
@@ -109,8 +112,8 @@ impl Kaiser {
         // Odd and even powers apart: two chains of half the length hide each other's latency.
         let (mut a, mut square) = (x, x);
         for i in 0..N {
-            a[i] = a[i].times(a[i]).mul_add(slope, top);
-            square[i] = a[i].times(a[i]);
+            a[i] = (a[i] * a[i]).mul_add(slope, top);
+            square[i] = a[i] * a[i];
         }
         let (pairs, _) = self.series.as_chunks::<2>();
         let (mut odd, mut p) = ([V::splat(0.0); N], [V::splat(0.0); N]);
@@ -146,7 +149,8 @@ pub(crate) fn leak(beta: f64) -> f64 {
 
 /// The shortest window that leaks at most this much.
 pub(crate) fn beta_for(leakage: f64) -> f64 {
-    BETAS.into_iter().find(|&b| leak(b) <= leakage).unwrap_or(BETAS[BETAS.len() - 1])
+    static LEAKS: LazyLock<[f64; BETAS.len()]> = LazyLock::new(|| BETAS.map(leak));
+    BETAS[LEAKS.iter().position(|&leak| leak <= leakage).unwrap_or(BETAS.len() - 1)]
 }
 
 /// Modified Bessel function I0, by its power series: all terms are positive.

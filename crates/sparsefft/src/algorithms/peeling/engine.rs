@@ -255,7 +255,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         };
         self.power = comb.total / comb.lanes() as f64;
-        if self.power < TINY_POWER && comb.measured.iter().any(|line| *line != Line::ZERO) {
+        if self.power < TINY_POWER && comb.measured_lines().iter().any(|line| *line != Line::ZERO) {
             self.comb = Some(comb);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
@@ -369,7 +369,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             hash.measure_more(self.run, d)?;
         }
         self.power = window_power(&hash);
-        if self.power < TINY_POWER && hash.measured.iter().any(|line| *line != Line::ZERO) {
+        if self.power < TINY_POWER && hash.measured_lines().iter().any(|line| *line != Line::ZERO) {
             hash.recycle(self.run);
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
@@ -413,12 +413,15 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
         comb_singles(hash.bins(self.unity), list, &mut singles);
         for (chunk, s) in list.chunks(4).zip(&singles) {
+            let mut four = [Coefficient::NONE; 4];
+            for (i, c) in four[..chunk.len()].iter_mut().enumerate() {
+                *c = s.coefficient(i);
+            }
+            let amplitudes = hash.amplitudes(four.map(|c| c.f), chunk);
             for (i, &b) in chunk.iter().enumerate() {
-                let b = b as usize;
-                let own = WINDOW_ROUNDING * hash.energy[b];
-                let mut c = s.coefficient(i);
-                if s.residual[i] <= limit + own
-                    && let Some(amplitude) = self.amplitude(hash, c.f, b)
+                let mut c = four[i];
+                if s.residual[i] <= limit + WINDOW_ROUNDING * hash.energy[b as usize]
+                    && let Some(amplitude) = amplitudes[i]
                     && self.known.find(c.f).is_none()
                 {
                     c.a *= amplitude;

@@ -10,7 +10,6 @@ use super::engine::{
     Engine, OWN_ROUNDING, WINDOW_ROUNDING, coefficient, is_peak, most_members, window_power,
 };
 use super::{window_hash, window_stream};
-use crate::cpu::wide::F4;
 use crate::plan;
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -23,7 +22,6 @@ use crate::stages::locate::{
 };
 use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
-use crate::stages::permute::distance;
 use crate::stages::prony::{SHIFTS, several};
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
@@ -600,7 +598,7 @@ impl Engine<'_, '_> {
         let energy = hash.energy[b];
         let own = WINDOW_ROUNDING * energy;
         if let Some(f) = self.snap(hash, b, locate_one(lanes))
-            && let Some(amplitude) = self.amplitude(hash, f, b)
+            && let Some(amplitude) = hash.amplitude(f, b)
         {
             let (value, residual) = value_of_one(self.unity, lanes, f);
             if residual <= self.limit(hash, lanes.count() - 1) + own {
@@ -614,8 +612,7 @@ impl Engine<'_, '_> {
         let (Some(f), Some(g)) = (self.snap(hash, b, t[0]), self.snap(hash, b, t[1])) else {
             return [None; 2];
         };
-        let (Some(gain_f), Some(gain_g)) = (self.amplitude(hash, f, b), self.amplitude(hash, g, b))
-        else {
+        let (Some(gain_f), Some(gain_g)) = (hash.amplitude(f, b), hash.amplitude(g, b)) else {
             return [None; 2];
         };
         match values_of_two(self.unity, lanes, [f, g]) {
@@ -625,15 +622,6 @@ impl Engine<'_, '_> {
             ],
             _ => [None; 2],
         }
-    }
-
-    /// Factor from the content of bucket b to the amplitude at f, if f belongs there.
-    pub(super) fn amplitude(&self, hash: &Hash, f: u64, b: usize) -> Option<f64> {
-        let Kind::Window { permutation, kaiser } = &hash.kind else {
-            return (f % hash.buckets as u64 == b as u64).then_some(1.0);
-        };
-        let away = distance(permutation.position(f, hash.buckets), b as f64, hash.buckets);
-        (away.abs() < 0.8).then(|| 1.0 / kaiser.response(F4::<false>::splat(away)).0[0])
     }
 
     /// The frequency nearest to t that bucket b of a hash and an open comb bin allow.

@@ -11,7 +11,7 @@
 use super::window::Window;
 use crate::algorithms::Run;
 use crate::cpu::dispatch;
-use crate::cpu::math::{cis_turns, cis_turns4};
+use crate::cpu::math::{cis_each, cis_turns};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 use crate::plan::Prepared;
@@ -569,7 +569,7 @@ impl<const FMA: bool> Phasors<FMA> {
         let used = comb.offsets.len() / 4 + 1;
         for (at, times) in comb.times.as_chunks::<4>().0.iter().enumerate().take(used) {
             let x = nu * F4(*times);
-            let (c, s) = cis_turns4(x - x.round());
+            let (c, s) = cis_each(x - x.round());
             out.re[4 * at..4 * at + 4].copy_from_slice(&c.0);
             out.im[4 * at..4 * at + 4].copy_from_slice(&s.0);
         }

@@ -14,7 +14,7 @@ use super::joint::fit_group;
 use super::refine::{Fit, Floor, HALF_PLAIN, Manner, fit_four, fit_one};
 use crate::Complex;
 use crate::cpu::dispatch;
-use crate::cpu::math::{atan2_turns4, cis_turns4};
+use crate::cpu::math::{atan2_each, cis_each};
 use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::certify::threshold;
@@ -300,10 +300,10 @@ fn turns_body<const FMA: bool>(bins: [Lanes<'_>; 4]) -> [f64; 4] {
             im = d.mul_add(a, c.negate_mul_add(b, im));
         }
     }
-    let mut t = atan2_turns4(im, re);
+    let mut t = atan2_each(im, re);
     for j in 1..count {
         // Horner's rule in z = e^{-2πit} within a line, then e^{-2πitD} of the line.
-        let (c, s) = cis_turns4(F4::ZERO - (t - t.round()));
+        let (c, s) = cis_each(F4::ZERO - (t - t.round()));
         let (mut known_re, mut known_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
         let (mut here_re, mut here_im) = (F4::<FMA>::ZERO, F4::<FMA>::ZERO);
         for (i, &d) in offsets[..=j].iter().enumerate() {
@@ -315,14 +315,14 @@ fn turns_body<const FMA: bool>(bins: [Lanes<'_>; 4]) -> [f64; 4] {
                 sum_re = turned;
             }
             let turns = F4::splat(-(d as f64)) * t;
-            let (p, q) = cis_turns4(turns - turns.round());
+            let (p, q) = cis_each(turns - turns.round());
             (known_re, known_im) = (known_re + here_re, known_im + here_im);
             here_re = q.negate_mul_add(sum_im, p * sum_re);
             here_im = q.mul_add(sum_re, p * sum_im);
         }
         let step_re = here_re.mul_add(known_re, here_im * known_im);
         let step_im = here_im.mul_add(known_re, F4::ZERO - here_re * known_im);
-        let turned = atan2_turns4(step_im, step_re);
+        let turned = atan2_each(step_im, step_re);
         t = turned.mul_add(F4::splat(1.0 / offsets[j] as f64), t);
     }
     t.0
@@ -564,7 +564,7 @@ fn exponentials_body<const FMA: bool>(t: [f64; 2], offsets: &[u64]) -> Exponenti
     for i in 0..2 {
         for (line, &d) in conjugate[i].iter_mut().zip(offsets) {
             let x = (F4::<FMA>::splat(d as f64) + F4::COUNT) * F4::splat(-t[i]);
-            let (c, s) = cis_turns4(x - x.round());
+            let (c, s) = cis_each(x - x.round());
             (line.re, line.im) = (c.0, s.0);
         }
     }

@@ -13,7 +13,7 @@
 use super::comb::{Comb, Phasors, Tone, nearest, project_with};
 use super::window::{MAX_FIT, MAX_FOOT};
 use crate::Complex;
-use crate::cpu::math::cis_turns4;
+use crate::cpu::math::cis_each;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 
@@ -254,7 +254,7 @@ pub(crate) fn moved_wide<const FMA: bool>(
 ) -> Tone {
     let nu = tone.nu + shift;
     let turns = -shift * mean_time;
-    let (c, s) = cis_turns4(F4::<FMA>::splat(turns - nearest(turns)));
+    let (c, s) = cis_each(F4::<FMA>::splat(turns - nearest(turns)));
     Tone { nu: nu - nearest(nu), amplitude: a * Complex::new(c.0[0], s.0[0]), ..*tone }
 }
 
