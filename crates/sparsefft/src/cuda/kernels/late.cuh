@@ -266,7 +266,7 @@ DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 o, bool there, u32 b
               u32 lane, u64& f, Z& a) {
     const Ring ring = {args.n, args.mask, args.inverse};
     const u32 first = lane & ~3u, mine = lane & 3;
-    u32 m = there ? s.picks[o] : 0, more = 0, turn = 0;
+    u32 m = there ? s.picks[o] : 0, more = 0;
     bool going = m > 0 && m <= 4;
     if (!going) m = 0;
     f = b;
@@ -290,50 +290,41 @@ DEV u32 solve(const Quick& args, Shared& s, const Z* u, u32 o, bool there, u32 b
     value = shuffled(value, first + from);
     Z own = ring.root(f);
     u32 found = 0;
-    // Three or four are mostly all. Then with what the values of the buckets leave, and without it again: values of
-    // buckets that two frequencies share may be far off.
+    // Three or four are mostly all; fewer are not. Where that is wrong, the other way: values of buckets that two
+    // frequencies share may be far off.
 #pragma unroll 1
-    for (; __any_sync(~0u, going); turn++) {
-        bool now = going && (turn > 0 || m >= 3);
-        if (turn == 1) {
-            // They are off by what the window leaks.
+    for (u32 turn = 0; turn < 2 && __any_sync(~0u, going); turn++) {
+        const bool fewer = turn ? m >= 3 : m < 3;
+        if (turn) going &= m >= 3 || more > 0;
+        if (!fewer) more = 0;
+        if (__any_sync(~0u, going && fewer)) {
+            // What the values of the buckets leave, which are off by what the window leaks.
             double away;
             nearest_bucket<S>(args, f, away);
-            value = scaled(value, inverse_of(near_response(away)));
-            const One rest = left_by(u, value, own, lane);
+            const One rest = left_by(u, scaled(value, inverse_of(near_response(away))), own, lane);
             const double bound = 4096.0 * limit;
-            if (rest.energy() > bound) {
+            if (going && fewer && rest.energy() > bound) {
                 double turns_of[2] = {single(rest), 0.0};
                 Z one;
                 more = 1;
-                if (fit_one(ring, rest, ring.snap(turns_of[0], S::B, args.bin, b, away), one) > bound) {
+                if (m < 3 && fit_one(ring, rest, ring.snap(turns_of[0], S::B, args.bin, b, away), one) > bound) {
                     more = 2;
-                    if (!twin(rest, turns_of)) now = going = false;
+                    going = twin(rest, turns_of);
                 }
-                if (m + more > 4) {
-                    now = going = false;
-                    more = 0;
-                }
-                if (now && mine >= m && mine < m + more) {
+                going &= m + more <= 4;
+                if (mine >= m && mine < m + more) {
                     f = ring.snap(mine == m ? turns_of[0] : turns_of[1], S::B, args.bin, b, away);
                     own = ring.root(f);
                 }
-            } else if (m >= 3) {
-                now = going = false;
             }
         }
-        if (turn == 2) {
-            if (m >= 3 || more == 0) now = going = false;
-            more = 0;
-        }
         Z values;
-        const bool good = settle(u, m + more, tolerance, lane, f, own, values);
-        if (now && good) {
-            found = m + more;
+        const u32 count = m + more <= 4 ? m + more : 4;
+        if (settle(u, count, tolerance, lane, f, own, values) && going) {
+            found = count;
             a = values;
             going = false;
         }
-        if (turn == 2) going = false;
     }
     return found;
 }

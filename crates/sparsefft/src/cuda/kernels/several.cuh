@@ -24,6 +24,8 @@ const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
 const double CERTAIN = 6.0;
 // Share of the energy that a first step with enough frequencies hardly leaves.
 const float HOPELESS = 0.05f;
+// Turns that a phase may be off before the nearest whole number of them is taken.
+const double SKIP = 0.1;
 
 DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
 DEV double warp_sum(double v) {
@@ -361,6 +363,9 @@ struct Several {
             t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance, left_over);
             // Others are waiting: too few frequencies show at once.
             if (turn == first_turn && left_over > HOPELESS) return false;
+            // The line at e may be left out where the phases are good enough for those at 2e and 3e.
+            const double off = variance * noise * (9.0 * e * e);
+            if (turn == 0 && __all_sync(~0u, row >= m || CERTAIN * CERTAIN * off <= SKIP * SKIP * energy)) turn = 1;
         }
         t -= rint(t);
         double away;
