@@ -295,7 +295,6 @@ impl Drop for Landing {
 pub struct CudaPlan {
     device: Device,
     plan: Plan,
-    kernels: Arc<SparseKernels>,
     /// Bins of the first try, if they are not the planned ones.
     bins: Option<usize>,
     /// The planned bins, then four times as many, and so on.
@@ -310,6 +309,8 @@ pub struct CudaPlan {
     workspace: Mutex<Workspace>,
     /// Buffers of the voting algorithms.
     votes: Pool,
+    /// Dropped last: what was launched may have written its last word and not have ended.
+    kernels: Arc<SparseKernels>,
 }
 
 impl std::fmt::Debug for CudaPlan {
