@@ -100,7 +100,7 @@ DEV void look_for_one(const Quick& args, Shared& s, u32 i, u32 open, double limi
     const Ring ring = {args.n, args.mask, args.inverse};
     const One l(s.verify + 4 * i);
     const double energy = l.energy();
-    Guess& guess = s.one[i];
+    Guess& guess = s.bucket_one[i];
     u32 good = 0;
     if (energy > limit) {
         double away;
@@ -121,7 +121,7 @@ DEV void look_for_two(const Quick& args, Shared& s, u32 t, u32 open, double limi
     const u32 i = t >> 1, which = t & 1;
     const One l(s.verify + 4 * i);
     const double energy = l.energy();
-    Guess& guess = s.two[i];
+    Guess& guess = s.bucket_two[i];
     bool good = energy > limit;
     u64 f = 0;
     // z² + c1·z + c0 vanishes at both.
@@ -163,8 +163,8 @@ DEV void look_for_two(const Quick& args, Shared& s, u32 t, u32 open, double limi
 
 // Sends what the buckets show, one lane for each of them, to all blocks; by one warp.
 template <class S, class Shared> DEV void show(Shared& s, u32 c, u32 lane) {
-    const bool one = s.one[lane].good & 4;
-    const Guess& g = one ? s.one[lane] : s.two[lane];
+    const bool one = s.bucket_one[lane].good & 4;
+    const Guess& g = one ? s.bucket_one[lane] : s.bucket_two[lane];
     const u32 good = g.good & 3, count = __popc(good);
     const u32 ends = sum_up_to(count, lane);
     u32 all = __shfl_sync(~0u, ends, 31), at = ends - count;

@@ -37,7 +37,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUS
         Z tiles[F::TILES];
         Tone tones[F::EACH * CLUSTER + REACH];
         Z folded[F::HELPERS * F::FOLDED];
-        Guess one[ACTIVE], two[ACTIVE];
+        // Of bins, and of buckets, while others may still read those.
+        Guess one[ACTIVE], two[ACTIVE], bucket_one[F::OWN], bucket_two[F::OWN];
         // The open bins of every block; all of them in order, and where they are among those.
         Z open_lanes[CLUSTER * OPENS][4];
         unsigned short open_bins[CLUSTER * OPENS], open_at[CLUSTER * OPENS];
