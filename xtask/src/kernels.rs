@@ -39,7 +39,7 @@ fn units() -> Vec<Unit> {
     let sparse = |name: &str, architecture| Unit {
         name: name.into(),
         source: "sparse.cu",
-        headers: &["fft.cuh", "locate.cuh", "sparse.cuh"],
+        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "windows.cuh"],
         architecture,
         options: Vec::new(),
     };

@@ -1,6 +1,6 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [spread] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
 //! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
@@ -390,8 +390,12 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
         (22, 50),
         (24, 50),
         (27, 50),
+        (18, 1000),
+        (19, 1000),
+        (20, 1000),
         (22, 1000),
         (24, 1000),
+        (26, 1000),
         (27, 1000),
     ] {
         if !rows.is_empty() && !rows.contains(&format!("vote:{log_n}:{k}")) {
@@ -406,15 +410,16 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
             let answer = plan.transform(&data.signal())?;
             let mut times = Vec::new();
             let mut stages = Vec::new();
-            for _ in 0..11 {
+            for _ in 0..101 {
                 let begin = Instant::now();
                 let answer = plan.transform(&data.signal())?;
                 times.push(begin.elapsed().as_secs_f64() * 1e6);
                 stages = answer.report().stages.clone();
             }
             println!(
-                "2^{log_n} | {k} | {algorithm} | {:.0} | {:.1e} | {} {:?} {stages:?}",
-                median(times),
+                "2^{log_n} | {k} | {algorithm} | {:.0} (least {:.0}) | {:.1e} | {} {:?} {stages:?}",
+                median(times.clone()),
+                times.iter().copied().fold(f64::INFINITY, f64::min),
                 worst(&truths[0], &answer),
                 answer.report().place,
                 answer.certificate().verdict,
@@ -427,19 +432,21 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`make`] without noise, written on the device: long signals would take the host seconds.
+/// As [`make`] without noise, at multiples of `step`, written on the device: long signals would take the
+/// host seconds.
 fn scatter(
     device: &Device,
     data: &mut Buffer<f64>,
     fft: &CudaFft<f64>,
     k: usize,
+    step: u64,
     random: &mut Random,
 ) -> Result<Truth, Failure> {
     let n = data.len() as u64;
     let stream = device.stream();
     let mut truth = Truth::new();
     while truth.len() < k {
-        let f = random.next() % n;
+        let f = random.next() % (n / step) * step;
         truth.insert(f, Complex::from_polar(1.0, 6.2 * random.uniform()));
     }
     let (at, guard) = data.parts().device_ptr(stream);
@@ -454,6 +461,58 @@ fn scatter(
     drop(guard);
     fft.run(Direction::Inverse, data)?;
     Ok(truth)
+}
+
+/// Lengths without a comb, and frequencies that share a few bins of any comb: times, and what is missed,
+/// wrong or not on the device of some signals.
+fn spread(device: &Device) -> Result<u32, Failure> {
+    println!(
+        "n | k | step | wall us | signals | wrong | certified | on the device | worst error | place of others"
+    );
+    let mut failures = 0;
+    for (n, k, step, signals) in [
+        (65_537u64, 10usize, 1u64, 300),
+        (1_000_003, 50, 1, 1000),
+        (1_000_003, 1000, 1, 300),
+        (16_777_213, 50, 1, 300),
+        (134_217_689, 50, 1, 100),
+        (134_217_689, 1000, 1, 100),
+        (134_217_689, 10_000, 1, 10),
+        (1 << 20, 50, 4096, 300),
+        (1 << 27, 50, 1 << 20, 100),
+        (1 << 27, 1000, 1 << 14, 100),
+    ] {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
+        let mut data = device.alloc::<f64>(n as usize)?;
+        let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
+        let plan = CudaPlan::new(device, problem(n, k, Noise::Exact))?;
+        let (mut wrong, mut certified, mut there, mut most) = (0, 0, 0, 0.0f64);
+        let (mut times, mut places) = (Vec::new(), Vec::new());
+        for _ in 0..signals {
+            let truth = scatter(device, &mut data, &fft, k, step, &mut random)?;
+            device.synchronize()?;
+            let begin = Instant::now();
+            let answer = plan.transform(&data.signal())?;
+            times.push(begin.elapsed().as_secs_f64() * 1e6);
+            let error = worst(&truth, &answer);
+            wrong += u32::from(error > 1e-9);
+            certified += u32::from(answer.certificate().is_certified());
+            there += u32::from(answer.report().place == Place::Gpu);
+            most = most.max(error);
+            if answer.report().place != Place::Gpu {
+                places.push(answer.report().place.to_string());
+            }
+        }
+        failures += wrong;
+        places.sort();
+        places.dedup();
+        println!(
+            "{n} | {k} | {step} | {:.0} | {signals} | {wrong} | {certified} | {there} | {most:.1e} | {places:?} {:?}",
+            median(times),
+            plan.last(),
+        );
+    }
+    Ok(failures)
 }
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
@@ -490,7 +549,7 @@ fn accuracy(
             let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
             // Writing many coefficients takes longer than the transform.
             for _ in 0..if k > 1000 { 4_000_000 / k } else { 1000 } {
-                let truth = scatter(device, &mut data, &fft, k, &mut random)?;
+                let truth = scatter(device, &mut data, &fft, k, 1, &mut random)?;
                 judge(&truth, plan.transform(&data.signal())?);
             }
         } else {
@@ -569,8 +628,9 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
     let cases = || words.iter().filter(|w| w.starts_with("case:"));
-    let both = !["check", "time", "tables", "accuracy", "noise", "voting"].into_iter().any(has)
-        && cases().count() == 0;
+    let both =
+        !["check", "time", "tables", "accuracy", "noise", "voting", "spread"].into_iter().any(has)
+            && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
@@ -596,6 +656,9 @@ fn main() -> Result<(), Failure> {
     }
     if has("voting") {
         voting(&device, &words)?;
+    }
+    if has("spread") {
+        failures += spread(&device)?;
     }
     if has("accuracy") || has("noise") {
         accuracy(&device, has("accuracy"), least_k, &mut failures)?;

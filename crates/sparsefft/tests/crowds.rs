@@ -45,10 +45,10 @@ fn three_and_four_in_a_bin_need_no_window() {
             s.report().samples_read
         };
         let apart = read(1, &mut rng);
-        // A coarser comb of 64 bins.
-        assert_eq!(read(3, &mut rng), apart + 4 * 64, "round {round}");
-        assert_eq!(read(4, &mut rng), apart + 4 * 64, "round {round}");
+        // A coarser comb of 32 bins.
+        assert_eq!(read(3, &mut rng), apart + 4 * 32, "round {round}");
+        assert_eq!(read(4, &mut rng), apart + 4 * 32, "round {round}");
         // Five are left to a window.
-        assert!(read(5, &mut rng) > apart + 4 * 64, "round {round}");
+        assert!(read(5, &mut rng) > apart + 4 * 32, "round {round}");
     }
 }

@@ -35,6 +35,7 @@ use crate::stages::tally::{Election, Kept, Voter, median};
 use crate::stages::unity::Unity;
 use crate::{Complex, Error};
 use rustfft::{Fft, FftDirection};
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -379,25 +380,52 @@ pub(crate) trait Hashes {
     fn noise(&mut self, occupied: bool) -> Result<f64, Error>;
     /// How many buckets of the first hash hold more than this.
     fn occupied(&mut self, threshold: f64) -> Result<u64, Error>;
-    /// Cutoff and votes: the elected frequencies.
+    /// Cutoff and votes: the elected frequencies, each once.
     fn locate(&mut self, ask: &Ask) -> Result<Vec<u64>, Error>;
     /// Adds the largest of these frequencies to the model, at most so many, whose medians have
     /// more than the least energy; whether there were any.
     fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error>;
-    /// Corrects all tones by the medians of what is left. Gives the largest |change|².
-    fn correct(&mut self) -> Result<f64, Error>;
+    /// Corrects all tones by the medians of what is left; where that does not settle them, perhaps
+    /// once more. Gives how often, and the largest |change|² of the last time.
+    fn correct(&mut self, settled: Judge) -> Result<(usize, f64), Error>;
     /// Puts tones with no more than this energy back into the buckets.
     fn prune(&mut self, least: f64) -> Result<(), Error>;
     /// Frequencies and amplitudes of the model.
     fn model(&self) -> Vec<(u64, Complex<f64>)>;
     /// The largest energy of any bucket.
     fn loudest(&mut self) -> Result<f64, Error>;
-    /// Subtracts an answer from one more hash. Gives the median noise energy of its buckets.
-    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error>;
-    /// How many buckets of that hash hold more than this.
-    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error>;
-    /// What an answer, the same, has at these instants.
-    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error>;
+    /// Subtracts an answer from one more hash, and compares it with the signal at these instants.
+    fn witness(&mut self, peaks: &[Peak], instants: &[u64], judge: Judge)
+    -> Result<Witness, Error>;
+}
+
+/// An energy, as so many times a noise that is still to be measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judge {
+    /// Least noise energy of a bucket.
+    pub(crate) floor: f64,
+    /// How many times the noise.
+    pub(crate) factor: f64,
+}
+
+impl Judge {
+    /// The energy, where so much noise was measured.
+    pub(crate) fn threshold(self, measured: f64) -> f64 {
+        self.factor * measured.max(self.floor)
+    }
+}
+
+/// What a test of an answer saw.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    /// Mean noise energy of a bucket, from the median.
+    pub(crate) noise: f64,
+    /// Buckets that hold more than the answer and noise explain.
+    pub(crate) unexplained: u64,
+    /// The signal at the instants.
+    pub(crate) samples: Vec<Complex<f64>>,
+    /// What the answer has there.
+    pub(crate) model: Vec<Complex<f64>>,
 }
 
 /// Someone who keeps hashes elsewhere than in the CPU's memory.
@@ -578,9 +606,9 @@ impl State<'_> {
             let n = self.problem.n;
             let mirrors: Vec<u64> = elected.iter().map(|f| (n - f) % n).collect();
             elected.extend(mirrors);
+            elected.sort_unstable();
+            elected.dedup();
         }
-        elected.sort_unstable();
-        elected.dedup();
         let mut known: Vec<u64> = self.hashes.model().iter().map(|t| t.0).collect();
         if !known.is_empty() {
             known.sort_unstable();
@@ -602,7 +630,10 @@ impl State<'_> {
             return Ok(false);
         }
         let noise = self.hashes.noise(true)?.max(self.noise);
-        let most = (self.recipe.k as usize).max(16) * if round == 0 { 1 } else { 4 };
+        // A false candidate may look larger than a true one that shares its buckets. It fades; the true
+        // one, left out, would cost another round.
+        let k = (self.recipe.k as usize).max(16);
+        let most = if round == 0 { k + k / 32 + 2 } else { 4 * k };
         self.hashes.estimate(candidates, self.significant(noise), most)
     }
 
@@ -611,19 +642,22 @@ impl State<'_> {
         if self.hashes.model().is_empty() {
             self.noise = self.measure()?;
         }
-        for sweep in 0..SWEEPS {
+        let mut sweeps = 0;
+        while sweeps < SWEEPS {
             if self.hashes.model().is_empty() {
                 return Ok(());
             }
-            let largest = self.hashes.correct()?;
+            let settled = Judge { floor: self.leakage(), factor: 0.02 };
+            let (made, largest) = self.hashes.correct(settled)?;
             self.noise = self.measure()?;
             if largest < 0.02 * self.noise {
                 break;
             }
             // A candidate that was none fades while the others take their share.
-            if sweep == 1 {
+            if sweeps < 2 && sweeps + made >= 2 {
                 self.hashes.prune(self.significant(self.noise))?;
             }
+            sweeps += made;
         }
         self.hashes.prune(self.significant(self.noise))?;
         self.noise = self.measure()?;
@@ -632,8 +666,13 @@ impl State<'_> {
 
     /// Noise energy of a bucket under the present model.
     fn measure(&mut self) -> Result<f64, Error> {
-        let energy: f64 = self.hashes.model().iter().map(|(_, a)| a.norm_sqr()).sum();
-        Ok(self.hashes.noise(false)?.max(leakage_floor(self.recipe, energy)))
+        Ok(self.hashes.noise(false)?.max(self.leakage()))
+    }
+
+    /// Least noise energy of a bucket under the present model.
+    fn leakage(&self) -> f64 {
+        let energy = self.hashes.model().iter().map(|(_, a)| a.norm_sqr()).sum();
+        leakage_floor(self.recipe, energy)
     }
 
     /// Whether no bucket of any hash holds more than noise.
@@ -738,11 +777,15 @@ impl<'a> Here<'a> {
 /// Keeps the largest of these by amplitude, at most so many, in rising order of frequency.
 pub(crate) fn largest<T>(tones: &mut Vec<T>, most: usize, of: impl Fn(&T) -> (u64, Complex<f64>)) {
     if tones.len() > most {
-        tones.select_nth_unstable_by(most - 1, |a, b| {
-            let ((f, v), (g, w)) = (of(a), of(b));
-            w.norm_sqr().total_cmp(&v.norm_sqr()).then(f.cmp(&g))
-        });
-        tones.truncate(most);
+        // By keys, which are cheap to compare and to move. Energies are positive, so their bits are
+        // ordered like them.
+        let key = |t: &T| {
+            let (f, v) = of(t);
+            (Reverse(v.norm_sqr().to_bits()), f)
+        };
+        let mut keys: Vec<_> = tones.iter().map(key).collect();
+        let last = *keys.select_nth_unstable(most - 1).1;
+        tones.retain(|t| key(t) <= last);
         tones.sort_unstable_by_key(|t| of(t).0);
     }
 }
@@ -807,7 +850,7 @@ impl Hashes for Here<'_> {
         Ok(added)
     }
 
-    fn correct(&mut self) -> Result<f64, Error> {
+    fn correct(&mut self, _: Judge) -> Result<(usize, f64), Error> {
         let work = 4 * self.tones.len() as u64 * self.slots.len() as u64;
         let blocks: Vec<&[Tone]> = self.tones.chunks(256).collect();
         let changes = threads::map(&blocks, work, |block| {
@@ -820,7 +863,7 @@ impl Hashes for Here<'_> {
             tone.amplitude += change;
             largest = largest.max(change.norm_sqr());
         }
-        Ok(largest)
+        Ok((1, largest))
     }
 
     fn prune(&mut self, least: f64) -> Result<(), Error> {
@@ -842,7 +885,13 @@ impl Hashes for Here<'_> {
         Ok(energies.fold(0.0, f64::max))
     }
 
-    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error> {
+    fn witness(
+        &mut self,
+        peaks: &[Peak],
+        instants: &[u64],
+        judge: Judge,
+    ) -> Result<Witness, Error> {
+        // The witness takes the place of the first hash.
         let slot = &mut self.slots[0];
         let (n, b) = (self.n, slot.z.len());
         fold(self.signal, &self.witness, self.window, &mut slot.z)?;
@@ -853,20 +902,16 @@ impl Hashes for Here<'_> {
         }
         self.energies.clear();
         self.energies.extend(slot.z.iter().map(|v| v.norm_sqr()));
-        Ok(noise_from(&mut self.energies, false))
-    }
-
-    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error> {
-        // The witness has taken the place of the first hash.
-        self.occupied(threshold)
-    }
-
-    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Complex<f64>>, Error> {
+        let noise = noise_from(&mut self.energies, false);
+        let unexplained = self.occupied(judge.threshold(noise))?;
+        let mut samples = vec![Complex::ZERO; instants.len()];
+        self.signal.read(instants, &mut samples)?;
         let n = self.n as f64;
         let value = |t: u64| -> Complex<f64> {
             peaks.iter().map(|p| p.value * self.unity.power(p.index, t)).sum::<Complex<f64>>() / n
         };
-        Ok(instants.iter().map(|&t| value(t)).collect())
+        let model = instants.iter().map(|&t| value(t)).collect();
+        Ok(Witness { noise, unexplained, samples, model })
     }
 }
 
@@ -914,23 +959,18 @@ fn certify(
     let problem = &run.plan.problem;
     let (n, seed, b) = (problem.n, run.plan.recipe.seed, recipe.buckets as usize);
 
-    // The witness: what one more hash holds beside the answer.
-    let measured = hashes.witness(&peaks)?;
-    run.samples_read += recipe.width;
+    // The witness: what one more hash holds beside the answer. Random instants: the residual without
+    // the window's leakage.
     let energy: f64 = peaks.iter().map(|p| (p.value / n as f64).norm_sqr()).sum();
-    let noise = measured.max(leakage_floor(recipe, energy));
-    let threshold = chi_square(b as f64, problem.failure) * noise;
-    let unexplained = hashes.unexplained(threshold)?;
-    let detection_limit = (threshold.sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
-
-    // Random instants: the residual without the window's leakage.
+    let floor = leakage_floor(recipe, energy);
+    let judge = Judge { floor, factor: chi_square(b as f64, problem.failure) };
     let mut rng = Streams::of(attempt).instants(seed);
     let instants: [u64; INSTANT_COUNT] = std::array::from_fn(|_| rng.below(n));
-    let mut samples = [Complex::ZERO; INSTANT_COUNT];
-    run.signal.read(&instants, &mut samples)?;
-    run.samples_read += INSTANT_COUNT as u64;
+    let Witness { noise: measured, unexplained, samples, model } =
+        hashes.witness(&peaks, &instants, judge)?;
+    run.samples_read += recipe.width + INSTANT_COUNT as u64;
+    let detection_limit = (judge.threshold(measured).sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
     let (mut total, mut left) = (0.0, 0.0);
-    let model = hashes.at(&instants, &peaks)?;
     for ((&t, &x), model) in instants.iter().zip(&samples).zip(model) {
         if !(x.re.is_finite() && x.im.is_finite()) {
             return Err(dense::non_finite(t, x));

@@ -35,7 +35,9 @@ const GENERAL: Curve =
 const NOISY: Curve = &[(50.0, 23.0), (1000.0, 55.0)];
 const CLIMBED: Curve = &[(50.0, 165.0), (1000.0, 311.0)];
 /// The voting algorithms: the slower of the two.
-const VOTES: Curve = &[(50.0, 355.0), (1000.0, 1133.0)];
+const VOTES: Curve = &[(50.0, 318.0), (1000.0, 663.0)];
+/// Without noise and without a comb: windows alone.
+const WINDOWS: Curve = &[(10.0, 164.0), (50.0, 333.0), (1000.0, 705.0), (10e3, 1598.0)];
 
 /// A line of four samples that the CPU gathers and sends: a miss of its caches, and 64 bytes over the
 /// bus.
@@ -51,7 +53,7 @@ fn at(curve: Curve, k: u64) -> f64 {
 }
 
 /// Predicts what a plan costs on a GPU like the one that was measured. Nothing where the CPU would do
-/// the work with samples from the device: prime lengths, dense transforms, tapers, one pass.
+/// the work with samples from the device: dense transforms, tapers, one pass, noise without a comb.
 pub fn predict(plan: &Plan) -> Option<GpuCost> {
     let (problem, recipe) = (plan.problem(), plan.recipe());
     let n = problem.n;
@@ -62,7 +64,15 @@ pub fn predict(plan: &Plan) -> Option<GpuCost> {
     let k = |guess: u64| problem.k().unwrap_or(guess);
     match &recipe.method {
         Method::Peel(peeling) if able => {
-            let First::Comb { bins } = peeling.first else { return None };
+            let bins = match (peeling.first, problem.noise) {
+                (First::Comb { bins }, _) => bins,
+                (_, Noise::Snr(_)) => return None,
+                (First::Window { buckets }, _) => {
+                    // The CPU does not gather for these: they ask for more samples as they go.
+                    let resident = at(WINDOWS, k(buckets as u64 / 10));
+                    return Some(GpuCost { opening: OPENING, resident, from_host: None });
+                }
+            };
             let k = k(bins as u64 / 4);
             let resident = match problem.noise {
                 Noise::Snr(_) if n.is_power_of_two() && k <= 1024 => at(NOISY, k),
@@ -107,7 +117,7 @@ mod tests {
 
     #[test]
     fn curves_go_through_their_points_and_rise() {
-        for curve in [PLAIN, GENERAL, NOISY, CLIMBED, VOTES] {
+        for curve in [PLAIN, GENERAL, NOISY, CLIMBED, VOTES, WINDOWS] {
             for &(k, us) in curve {
                 assert!((at(curve, k as u64) / (1e3 * us) - 1.0).abs() < 1e-9, "{k}");
             }
@@ -123,7 +133,8 @@ mod tests {
         assert!(plain.resident < 1e5 && plain.from_host.unwrap() > plain.resident);
         let vote = Problem::new(n).sparsity(50).algorithm(Algorithm::Vote);
         assert_eq!(cost(vote).unwrap().from_host, None);
-        assert_eq!(cost(Problem::new(1_000_003).sparsity(50)), None);
+        assert_eq!(cost(Problem::new(1_000_003).sparsity(50)).unwrap().from_host, None);
+        assert_eq!(cost(Problem::new(1_000_003).sparsity(50).noise(Noise::Snr(20.0))), None);
         assert_eq!(cost(Problem::new(n).sparsity(50).algorithm(Algorithm::Dense)), None);
         assert_eq!(cost(Problem::new(n).sparsity(50).one_pass()), None);
     }

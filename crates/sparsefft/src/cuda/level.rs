@@ -1,7 +1,7 @@
 //! What the kernels of `sparse.cuh` need for one set of bins: tables, the layout of the workspace,
 //! and the arguments; and how to read what they answer. Nothing here needs a GPU.
 //!
-//! A level is one try of `algorithms/peeling.rs`: the same bins, permutations, windows and
+//! A level is one try of `algorithms/peeling`: the same bins, permutations, windows and
 //! thresholds. The first window of stage two is measured together with the comb, so its size comes
 //! from the number of bins that Poisson statistics leave open rather than from those that did.
 
@@ -15,11 +15,14 @@ use crate::stages::certify::{normal_quantile, threshold};
 use crate::stages::ladder::{ladder as climbs, margin};
 use crate::stages::locate::MAX_LINES;
 use crate::stages::permute::Permutation;
-use crate::stages::window::{BETAS, Kaiser};
+use crate::stages::window::{self, BETAS, Kaiser};
 use num_complex::Complex;
 
 /// Window hashes of stage two.
 const ROUNDS: usize = 4;
+/// Window hashes of a transform without a comb, and the least buckets of one, as in `windows.cuh`.
+const WINDOWS: usize = 10;
+const LEAST_LOG: u32 = 5;
 /// Signal-to-noise ratios 16·2^i for which ladders are tabulated.
 const GAMMAS: usize = 80;
 /// Most blocks of one group.
@@ -139,6 +142,45 @@ pub(super) struct Args {
     pub(super) comb: Hash,
     pub(super) verify: Hash,
     window: [Hash; ROUNDS],
+    spreads: u64,
+    shapes: u64,
+    spread_roots: u64,
+    spread_fit: u64,
+    spread_k: f64,
+    spread_windows: u32,
+    pad_windows: u32,
+}
+
+/// As `struct Spread` in `windows.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread {
+    hash: Hash,
+    rest: u64,
+    energies: u64,
+    heads: u64,
+    seen: u64,
+    low: u64,
+    nodes: u64,
+    most: u32,
+    pad: u32,
+}
+
+impl Spread {
+    /// Room for up to so many buckets and coefficients.
+    fn new(hash: Hash, most: usize, capacity: usize, room: &mut Room) -> Self {
+        Spread {
+            hash: Hash { bins: room.take(64 * most), spare: room.take(64 * most), ..hash },
+            rest: room.take(64 * most),
+            energies: room.take(8 * most),
+            heads: room.take(4 * most),
+            seen: room.take(4 * most),
+            low: room.take(4 * capacity),
+            nodes: room.take(4 * 32 * capacity),
+            most: most as u32,
+            pad: 0,
+        }
+    }
 }
 
 /// As `struct Quick` in `quick.cu`.
@@ -245,6 +287,8 @@ pub(super) enum Status {
     Explained,
     /// More bins are needed.
     Crowded,
+    /// The comb does not spread the frequencies; windows may.
+    Blind(&'static str),
     /// Something else; the engine on the CPU goes on.
     Left(&'static str),
 }
@@ -275,10 +319,17 @@ impl Header {
         match self.status {
             1 => Status::Explained,
             2 => Status::Crowded,
+            3 if self.noisy == 0 => Status::Blind("bins stayed open"),
             3 => Status::Left("bins stayed open"),
+            BLIND if self.noisy == 0 => {
+                Status::Blind("other samples hold more than those of the comb")
+            }
             BLIND => Status::Left("other samples hold more than those of the comb"),
             5 => Status::Left("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
+            FULL if self.noisy == 0 => Status::Blind("a list on the device was full"),
+            8 => Status::Left("there is noise, or far more than was asked for"),
+            9 => Status::Left("an independent hash holds more than the answer"),
             _ => Status::Left("a list on the device was full"),
         }
     }
@@ -288,6 +339,7 @@ impl Header {
 pub(super) struct Level {
     pub(super) args: Args,
     pub(super) tables: Vec<u8>,
+    /// Bins of the comb, or buckets of the first window.
     pub(super) bins: usize,
     sigmas: f64,
 }
@@ -322,6 +374,11 @@ fn radices(size: usize) -> Option<Vec<u32>> {
         }
     }
     (rest == 1 && !radices.is_empty() && radices.len() <= 8).then_some(radices)
+}
+
+/// Whether noise is ruled out.
+fn exact(plan: &Prepared) -> bool {
+    plan.problem.noise == Noise::Exact || plan.recipe.algorithm == Algorithm::Exact
 }
 
 /// Hands out places in the workspace.
@@ -408,7 +465,7 @@ impl Level {
         if ladder.len() > MAX_LINES || !(n.is_power_of_two() || n <= 1 << 32) {
             return None;
         }
-        let exact = problem.noise == Noise::Exact || recipe.algorithm == Algorithm::Exact;
+        let exact = exact(plan);
         let k = problem.k().unwrap_or(bins as u64 / 4);
         // Bins with three frequencies or more, and three standard deviations.
         let load = (k as f64 / bins as f64).min(1.0);
@@ -437,7 +494,7 @@ impl Level {
         let mut rounds = 0;
         for (round, hash) in windows.iter_mut().enumerate() {
             let buckets = first << (round / 2);
-            if crate::stages::window::length(BETAS[4], buckets) as u64 * 8 > n && round > 0 {
+            if window::length(BETAS[4], buckets) as u64 * 8 > n && round > 0 {
                 break;
             }
             let lines = if buckets <= 1 << 14 { MAX_LINES } else { 3 };
@@ -463,6 +520,32 @@ impl Level {
         };
         let comb_ladders = put(&mut tables, &ladders(bins as u64));
         let window_ladders = put(&mut tables, &ladders(1));
+        let args = Args {
+            out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
+            rounds,
+            capacity: bins as u32,
+            changes: changes as u32,
+            slots: slots as u32,
+            counters: room.take(COUNTERS),
+            partials: room.take(8 * 4 * MOST_BLOCKS * 8),
+            energies: room.take(8 * bins),
+            slot_of: room.take(4 * bins),
+            slot: room.take(SLOT * slots),
+            change: room.take(size_of::<Entry>() * changes),
+            comb_ladders,
+            window_ladders,
+            comb,
+            verify,
+            window: windows,
+            ..Self::args(plan, sigmas, ladder, exact)
+        };
+        let args = Args { work_stride: room.0, ..args };
+        Some(Level { args, tables, bins, sigmas })
+    }
+
+    /// Arguments with the numbers of a problem, and nothing else.
+    fn args(plan: &Prepared, sigmas: f64, ladder: &[u64], exact: bool) -> Args {
+        let n = plan.problem.n;
         let mut offsets = [0; MAX_LINES];
         offsets[..ladder.len()].copy_from_slice(ladder);
         let mut thresholds = [0.0; 4 * MAX_LINES + 1];
@@ -473,7 +556,7 @@ impl Level {
         for (i, z) in normal.iter_mut().enumerate() {
             *z = normal_quantile(0.3 + 0.45 * i as f64 / 32.0);
         }
-        let args = Args {
+        Args {
             x: 0,
             stride: 0,
             n,
@@ -483,35 +566,118 @@ impl Level {
             work: 0,
             work_stride: 0,
             out: 0,
-            out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
+            out_stride: 0,
             format: 0,
             batch: 1,
             exact: exact.into(),
-            speculate: (problem.noise == Noise::Unknown).into(),
+            speculate: (plan.problem.noise == Noise::Unknown).into(),
             planned: ladder.len() as u32,
-            rounds,
+            rounds: 0,
             offsets,
-            capacity: bins as u32,
-            changes: changes as u32,
-            slots: slots as u32,
+            capacity: 0,
+            changes: 0,
+            slots: 0,
             pad: 0,
-            counters: room.take(COUNTERS),
-            partials: room.take(8 * 4 * MOST_BLOCKS * 8),
-            energies: room.take(8 * bins),
-            slot_of: room.take(4 * bins),
-            slot: room.take(SLOT * slots),
-            change: room.take(size_of::<Entry>() * changes),
-            comb_ladders,
-            window_ladders,
+            counters: 0,
+            partials: 0,
+            energies: 0,
+            slot_of: 0,
+            slot: 0,
+            change: 0,
+            comb_ladders: 0,
+            window_ladders: 0,
             sigmas,
             threshold: thresholds,
             normal,
-            comb,
-            verify,
-            window: windows,
+            comb: Hash::default(),
+            verify: Hash::default(),
+            window: [Hash::default(); ROUNDS],
+            spreads: 0,
+            shapes: 0,
+            spread_roots: 0,
+            spread_fit: 0,
+            spread_k: 0.0,
+            spread_windows: 0,
+            pad_windows: 0,
+        }
+    }
+
+    /// A level without a comb, for `windows.cuh`: a window hash of all frequencies into so many buckets, and
+    /// room for further ones. `None` where noise is announced.
+    pub(super) fn windowed(
+        plan: &Prepared,
+        buckets: usize,
+        attempt: u32,
+        sigmas: f64,
+    ) -> Option<Self> {
+        let (problem, recipe) = (&plan.problem, &plan.recipe);
+        let n = problem.n;
+        let fits = n.is_power_of_two() || n <= 1 << 32;
+        let quiet = !matches!(problem.noise, Noise::Snr(_)) || recipe.algorithm == Algorithm::Exact;
+        if !fits || !quiet || !buckets.is_power_of_two() || buckets < 1 << LEAST_LOG {
+            return None;
+        }
+        let k = problem.k().unwrap_or(buckets as u64 / 10) as usize;
+        let capacity = 2 * k + 256;
+        let mut tables = Vec::new();
+        let mut room = Room(0);
+        // Tables by size; where the buckets lie is said by the windows.
+        let beta = BETAS[4];
+        let mut shapes = Vec::new();
+        for log in LEAST_LOG..=buckets.ilog2() {
+            let kaiser = plan.kaiser(beta, 1 << log);
+            let hash = Self::hash(1 << log, 0, &mut tables, &mut room)?;
+            shapes.push(Self::window(hash, &mut tables, &kaiser, n, recipe.seed, 0)?);
+        }
+        let walk = |hash: Hash, stream: u64| {
+            let step = Permutation::random(n, recipe.seed, stream).sigma;
+            let back = crate::samples::progression(0, step, u64::from(hash.reads / 2), n);
+            Hash { step, back: (n - back) % n, ..hash }
         };
-        let args = Args { work_stride: room.0, ..args };
-        Some(Level { args, tables, bins, sigmas })
+        let stream = u64::from(attempt) - 1;
+        let first = walk(*shapes.last()?, stream);
+        let verifying = verify_buckets(k as u64);
+        let kaiser = plan.kaiser(VERIFY_BETA, verifying);
+        let verify = Self::hash(verifying, 0, &mut tables, &mut room)?;
+        let stream = VERIFY_STREAM + stream;
+        let verify = Self::window(verify, &mut tables, &kaiser, n, recipe.seed, stream)?;
+        let long = |h: &Hash| u64::from(h.reads) * 2 > n || h.reads > 5 * h.buckets;
+        if long(&first) || long(&verify) {
+            return None;
+        }
+        let mut spreads = [Spread::default(); WINDOWS + 1];
+        // Later windows have less to hold, but lists must stay short.
+        let small = (buckets / 4).max((2 * k).next_power_of_two()).max(256).min(buckets);
+        for (w, spread) in spreads[..WINDOWS].iter_mut().enumerate() {
+            let most = if w < 2 { buckets } else { small };
+            let hash = match w {
+                0 => first,
+                _ => walk(first, window_stream(attempt, w - 1)),
+            };
+            *spread = Spread::new(hash, most, capacity, &mut room);
+        }
+        spreads[WINDOWS] =
+            Spread::new(Hash { window: 2, ..verify }, verifying, capacity, &mut room);
+        let mut args = Self::args(plan, sigmas, &[0], exact(plan));
+        args.capacity = capacity as u32;
+        args.out_stride = (size_of::<Header>() + capacity * size_of::<Entry>()) as u64;
+        args.planned = 0;
+        (args.window[0], args.verify) = (spreads[0].hash, spreads[WINDOWS].hash);
+        args.spreads = put(&mut tables, &spreads);
+        args.shapes = put(&mut tables, &shapes);
+        args.counters = room.take(COUNTERS);
+        args.partials = room.take(8 * 4 * MOST_BLOCKS * 8);
+        args.spread_roots = room.take(16 * capacity);
+        args.spread_fit = room.take((7 * 16 + 8) * capacity);
+        args.spread_k = problem.k().unwrap_or(0) as f64;
+        args.spread_windows = WINDOWS as u32;
+        args.work_stride = room.0;
+        Some(Level { args, tables, bins: buckets, sigmas })
+    }
+
+    /// Whether there is no comb.
+    pub(super) fn without_comb(&self) -> bool {
+        self.args.spread_windows > 0
     }
 
     /// The parts of a hash that combs and windows share.
@@ -636,12 +802,21 @@ impl Level {
         let problem = &plan.problem;
         let lanes = 4 * head.lines as usize;
         let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
-        let floor = (head.noise + rounding) / self.bins as f64;
+        let floor = if self.without_comb() {
+            let h = &self.args.window[0];
+            rounding * h.energy + h.leak * h.leak * head.power
+        } else {
+            (head.noise + rounding) / self.bins as f64
+        };
         let limit = floor * threshold(lanes, self.sigmas);
         let noisy = head.noisy != 0;
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
-        let peaks = found.above(negligible);
+        let mut peaks = found.above(negligible);
+        if self.without_comb() {
+            let scale = problem.n as f64;
+            add_up(&mut peaks, negligible * scale * scale);
+        }
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
         } else {
@@ -658,8 +833,10 @@ impl Level {
         if head.power == 0.0 && problem.k().is_none() {
             return Err("every sample that was read is zero");
         }
+        // Half way between two buckets, where the gain is least.
+        let gain = if self.without_comb() { 0.4 } else { 1.0 };
         let own = floor.sqrt() * (threshold(lanes, self.sigmas).sqrt() + self.sigmas)
-            / (lanes as f64).sqrt();
+            / ((lanes as f64).sqrt() * gain);
         let certificate = Certificate {
             verdict: Verdict::Certified,
             reason: None,
@@ -677,7 +854,6 @@ impl Level {
             (Algorithm::Auto, true) => Algorithm::Robust,
             (named, _) => named,
         };
-        let mut peaks = peaks;
         if real {
             symmetrise(&mut peaks, problem.n);
         }
@@ -746,6 +922,19 @@ fn merge_last(peaks: &mut [Peak], run: usize) {
             peaks[at] = late[second];
         }
     }
+}
+
+/// Sorts, adds up values that were found in parts, and drops those with no more than the least energy.
+fn add_up(peaks: &mut Vec<Peak>, least: f64) {
+    peaks.sort_unstable_by_key(|p| p.index);
+    peaks.dedup_by(|p, kept| {
+        let same = p.index == kept.index;
+        if same {
+            kept.value += p.value;
+        }
+        same
+    });
+    peaks.retain(|p| p.value.norm_sqr() > least);
 }
 
 /// Sorts by index: the order in which a device finds things is as good as random, and comparing
@@ -1087,12 +1276,30 @@ mod tests {
         x: &[Complex<f64>],
         threads: u32,
     ) -> Option<(Header, Result<Spectrum, &'static str>)> {
-        let (emulate, ..) = emulation()?;
         let plan = Plan::new(problem.clone()).unwrap();
+        run_level(&plan, &planned(&plan), x, threads)
+    }
+
+    /// Level one of a plan.
+    fn planned(plan: &Plan) -> Level {
         let prepared = plan.prepared();
         let Method::Peel(peeling) = &prepared.recipe.method else { panic!("{plan}") };
-        let First::Comb { bins } = peeling.first else { panic!("{plan}") };
-        let level = Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder).unwrap();
+        let level = match peeling.first {
+            First::Comb { bins } => Level::new(prepared, bins, 1, peeling.sigmas, &peeling.ladder),
+            First::Window { buckets } => Level::windowed(prepared, buckets, 1, peeling.sigmas),
+        };
+        level.unwrap()
+    }
+
+    /// Runs a level on a signal.
+    fn run_level(
+        plan: &Plan,
+        level: &Level,
+        x: &[Complex<f64>],
+        threads: u32,
+    ) -> Option<(Header, Result<Spectrum, &'static str>)> {
+        let (emulate, ..) = emulation()?;
+        let prepared = plan.prepared();
         let mut args = level.args;
         // Poison shows what is read before it is written.
         let mut work = vec![f64::NAN; args.work_stride as usize / 8];
@@ -1112,7 +1319,7 @@ mod tests {
         let answer = match head.status() {
             Status::Explained => level.answer(prepared, &head, entries.iter().copied(), false, 1),
             Status::Crowded => Err("crowded"),
-            Status::Left(why) => Err(why),
+            Status::Left(why) | Status::Blind(why) => Err(why),
         };
         let started = std::time::Instant::now();
         let spectrum = answer
@@ -1167,7 +1374,8 @@ mod tests {
     fn both_sides_agree_on_the_layout() {
         let Some((_, size, ..)) = emulation() else { return };
         let here = [size_of::<Args>(), size_of::<Header>(), size_of::<Entry>(), SLOT, 32];
-        let here = here.into_iter().chain([size_of::<Ladder>(), size_of::<Hash>()]);
+        let here =
+            here.into_iter().chain([size_of::<Ladder>(), size_of::<Spread>(), size_of::<Hash>()]);
         for (i, bytes) in here.enumerate() {
             // SAFETY: the function only returns a number.
             assert_eq!(unsafe { size(i as u32) } as usize, bytes, "type {i}");
@@ -1177,6 +1385,23 @@ mod tests {
     fn asked(n: u64, k: usize, noise: Noise) -> Problem {
         let algorithm = if noise == Noise::Exact { Algorithm::Exact } else { Algorithm::Robust };
         Problem::new(n).sparsity(k as u64).noise(noise).algorithm(algorithm)
+    }
+
+    /// Runs a problem without noise, with k frequencies of magnitudes 1 to `range`, for three signals, and
+    /// compares with the truth and the engine.
+    fn agrees(n: u64, k: usize, range: f64) {
+        for seed in 0..3 {
+            let (truth, x) = signal(n, k, range, 0.0, seed);
+            for noise in [Noise::Exact, Noise::Unknown] {
+                let problem = asked(n, k, noise);
+                let Some((head, got)) = run(&problem, &x, 3) else { return };
+                let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
+                assert!(worst(&truth, &got) < 1e-9 * range, "{n} {k} {seed}");
+                let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
+                let indices = |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
+                assert_eq!(indices(&got), indices(&cpu), "{n} {k} {seed}");
+            }
+        }
     }
 
     #[test]
@@ -1190,19 +1415,64 @@ mod tests {
             (1_000_000, 50, 1.0),
             (3 << 18, 300, 1.0),
         ] {
-            for seed in 0..3 {
-                let (truth, x) = signal(n, k, range, 0.0, seed);
-                for noise in [Noise::Exact, Noise::Unknown] {
-                    let problem = asked(n, k, noise);
-                    let Some((head, got)) = run(&problem, &x, 3) else { return };
-                    let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
-                    assert!(worst(&truth, &got) < 1e-9 * range, "{n} {k} {seed}");
-                    let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
-                    let indices =
-                        |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
-                    assert_eq!(indices(&got), indices(&cpu), "{n} {k} {seed}");
-                }
+            agrees(n, k, range);
+        }
+    }
+
+    #[test]
+    fn lengths_without_a_comb_are_solved_as_the_engine_does() {
+        for (n, k, range) in [
+            (16_411u64, 3, 1.0),
+            (65_537, 10, 1.0),
+            (1_000_003, 50, 1.0),
+            (1_000_003, 50, 30.0),
+            (2 * 499_979, 102, 1.0),
+            (2_097_143, 1000, 1.0),
+        ] {
+            agrees(n, k, range);
+        }
+    }
+
+    /// Multiples of a large power of two, which share a few bins of any comb, and neighbours.
+    #[test]
+    fn frequencies_that_no_comb_spreads_are_found_by_windows() {
+        let n = 1u64 << 18;
+        for (k, first, step) in [(40u64, 0, 4096), (60, 12_345, 1), (60, 7, 1024)] {
+            let truth: BTreeMap<u64, Complex<f64>> = (0..k)
+                .map(|i| ((first + i * step) % n, Complex::cis(i as f64 * i as f64)))
+                .collect();
+            let mut x = vec![Complex::ZERO; n as usize];
+            for (&f, &a) in &truth {
+                x[f as usize] = a;
             }
+            let fft = Fft::<f64>::new(n).unwrap().norm(Norm::Forward);
+            fft.batch(Direction::Inverse, &mut x, &mut Default::default()).unwrap();
+            let plan = Plan::new(asked(n, k as usize, Noise::Exact)).unwrap();
+            let level = Level::windowed(plan.prepared(), 1024, 2, 6.0).unwrap();
+            let Some((head, got)) = run_level(&plan, &level, &x, 2) else { return };
+            let got = got.unwrap_or_else(|why| panic!("{k} {step}: {why} {head:?}"));
+            assert!(worst(&truth, &got) < 1e-9, "{k} {step}");
+        }
+    }
+
+    /// A sample that is no number is met even where only the verifying window reads it.
+    #[test]
+    fn samples_that_are_no_numbers_are_not_certified() {
+        for n in [1u64 << 18, 262_147] {
+            let (_, mut x) = signal(n, 20, 1.0, 0.0, 3);
+            let problem = asked(n, 20, Noise::Exact);
+            let plan = Plan::new(problem.clone()).unwrap();
+            let level = planned(&plan);
+            let walks = level.walks();
+            let (&(start, step, count), others) = walks.split_last().unwrap();
+            let read = |&(start, step, count): &(u64, u64, usize)| {
+                (0..count as u64).flat_map(move |j| (0..4).map(move |t| (start + j * step + t) % n))
+            };
+            let others: std::collections::BTreeSet<u64> = others.iter().flat_map(read).collect();
+            let alone = read(&(start, step, count)).find(|i| !others.contains(i)).unwrap();
+            x[alone as usize].re = f64::NAN;
+            let Some((head, got)) = run(&problem, &x, 2) else { return };
+            assert!(got.is_err(), "{n}: {head:?}");
         }
     }
 
@@ -1349,13 +1619,32 @@ mod tests {
             let many = run(&problem, &x, threads).unwrap().1.unwrap();
             assert_eq!(one.peaks(), many.peaks(), "{threads} threads");
         }
+        // Without a comb, sums over all coefficients are shared out otherwise.
+        let n = 262_147;
+        let (_, x) = signal(n, 100, 1.0, 0.0, 5);
+        let problem = asked(n, 100, Noise::Exact);
+        let one = run(&problem, &x, 1).unwrap().1.unwrap();
+        for threads in [2, 7] {
+            let many = run(&problem, &x, threads).unwrap().1.unwrap();
+            assert_eq!(one.peaks().len(), many.peaks().len());
+            for (a, b) in one.peaks().iter().zip(many.peaks()) {
+                assert_eq!(a.index, b.index);
+                assert!((a.value - b.value).norm() < 1e-12 * n as f64, "{threads} threads");
+            }
+        }
     }
 
     #[test]
     fn what_is_certified_is_right() {
         // Signals that break assumptions: noise alone, far more frequencies than announced, impulse
-        // trains (of which the verifying window meets those with 2k lines), nothing at all.
-        let n = 1u64 << 16;
+        // trains (of which the verifying window meets those with 2k lines; beside a length without a comb
+        // they are no trains), nothing at all.
+        for n in [1u64 << 16, 65_537] {
+            certified_is_right(n);
+        }
+    }
+
+    fn certified_is_right(n: u64) {
         let noise = signal(n, 1, 1e-9, 1.0, 8).1;
         let crowd = signal(n, 3000, 1.0, 0.0, 9).1;
         let spaced: Vec<_> = (0..n).map(|t| Complex::new(f64::from(t % 2048 == 0), 0.0)).collect();

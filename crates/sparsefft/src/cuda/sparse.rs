@@ -1,9 +1,10 @@
 //! Sparse transforms on the GPU.
 //!
 //! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
-//! one small copy. Plain problems are tried by shorter kernels first (`kernels/quick.cu` without
+//! one small copy; so does `exact` without a comb (`kernels/windows.cuh`), for other lengths and for
+//! frequencies that a comb does not spread. Plain problems are tried by shorter kernels first (`kernels/quick.cu` without
 //! noise, `kernels/wide.cu` with many coefficients, `kernels/noisy.cu` where noise is known). What
-//! these cannot explain, other algorithms, and lengths without a comb, run in
+//! these cannot explain, and other algorithms, run in
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
@@ -13,6 +14,7 @@ use super::level::{
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
 use super::{Device, Signal, failed};
+use crate::algorithms::Answer;
 use crate::plan::{First, Method, Plan, smooth_near};
 use crate::problem::{Noise, Problem, Taper};
 use crate::samples::Line;
@@ -31,8 +33,13 @@ use std::time::{Duration, Instant};
 const SHAPE: (u32, u32) = (256, 16);
 /// Most comb bins for which one cluster is enough.
 const CLUSTER_BINS: usize = 1 << 15;
-/// Most comb bins on the device.
+/// The same for the buckets of a window of all frequencies.
+const WINDOW_CLUSTER: usize = 1 << 12;
+/// Most comb bins on the device, and most buckets of a window of all frequencies.
 const MOST_BINS: usize = 1 << 21;
+const MOST_BUCKETS: usize = 1 << 17;
+/// Sets of windows that are tried, each with four times the buckets.
+const MOST_WINDOWED: u32 = 3;
 
 /// A kernel of `quick.cu` or `noisy.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,6 +306,8 @@ pub struct CudaPlan {
     bins: Option<usize>,
     /// The planned bins, then four times as many, and so on.
     levels: Mutex<Vec<Option<Ready>>>,
+    /// Windows instead of a comb that does not spread the frequencies, made when they are needed.
+    spread: Mutex<Option<Ready>>,
     /// What the quick kernel needs, where it can do the problem, and how often it is passed over.
     quick: Option<Mutex<Ready>>,
     /// The same for many coefficients.
@@ -367,6 +376,7 @@ impl CudaPlan {
             kernels,
             bins,
             levels: Mutex::default(),
+            spread: Mutex::default(),
             quick: None,
             wide: None,
             pause: AtomicU32::new(0),
@@ -537,11 +547,20 @@ impl CudaPlan {
         let prepared = self.plan.prepared();
         let problem = &prepared.problem;
         let Method::Peel(peeling) = &prepared.recipe.method else { return None };
-        let First::Comb { bins } = peeling.first else { return None };
         if problem.k() == Some(0) || problem.taper != Taper::None || problem.one_pass {
             return None;
         }
         let attempt = levels.len() as u32 + 1;
+        let bins = match peeling.first {
+            First::Comb { bins } => bins,
+            First::Window { buckets } => {
+                let buckets = match levels.last() {
+                    None => buckets,
+                    Some(last) => 4 * last.as_ref()?.level.bins,
+                };
+                return self.windowed(buckets, attempt);
+            }
+        };
         let (bins, sigmas) = match levels.last() {
             None => (self.bins.unwrap_or(bins), peeling.sigmas),
             Some(last) => {
@@ -554,6 +573,32 @@ impl CudaPlan {
             return None;
         }
         Level::new(prepared, bins, attempt, sigmas, &peeling.ladder)
+    }
+
+    /// A level without a comb.
+    fn windowed(&self, buckets: usize, attempt: u32) -> Option<Level> {
+        let prepared = self.plan.prepared();
+        let sigmas = upper_quantile(prepared.problem.failure / (4 * buckets) as f64);
+        let few = buckets <= MOST_BUCKETS && attempt <= MOST_WINDOWED;
+        few.then(|| Level::windowed(prepared, buckets, attempt, sigmas)).flatten()
+    }
+
+    /// Transforms a signal by windows whose frequencies the planned comb does not spread.
+    fn run_spread(&self, signal: &Signal<'_>) -> Result<Option<(Answer, u64)>, Error> {
+        let Some(k) = self.plan.problem().k() else { return Ok(None) };
+        let mut spread = lock(&self.spread);
+        if spread.is_none() {
+            let buckets = (10 * k as usize).next_power_of_two().max(64);
+            let Some(level) = self.windowed(buckets, 2) else { return Ok(None) };
+            *spread = Some(Ready::new(&self.device, level, Kernel::General)?);
+        }
+        let Some(ready) = spread.as_mut() else { return Ok(None) };
+        let part = std::slice::from_ref(signal);
+        let outcome = ready.run(&self.device, &self.kernels, &self.plan, part)?.pop();
+        let Some(Ok((head, entries))) = outcome else { return Ok(None) };
+        let (plan, real) = (self.plan.prepared(), signal.is_real());
+        let answer = ready.level.answer(plan, &head, entries.into_iter(), real, 2);
+        Ok(answer.ok().map(|answer| (answer, 4 * head.lines_read)))
     }
 
     /// Transforms a signal.
@@ -595,7 +640,8 @@ impl CudaPlan {
         }
         let mut levels = lock(&self.levels);
         let why = match levels.first_mut() {
-            Some(Some(ready)) => {
+            // Windows alone ask for more samples as they go.
+            Some(Some(ready)) if !ready.level.without_comb() => {
                 let (device, kernels) = (&self.device, &self.kernels);
                 match ready.run_staged(device, kernels, &self.plan, signal)? {
                     Ok((head, entries)) => {
@@ -609,7 +655,7 @@ impl CudaPlan {
                             Err(why) => why,
                         }
                     }
-                    Err(Status::Left(why)) => why,
+                    Err(Status::Left(why) | Status::Blind(why)) => why,
                     Err(_) => "more samples are needed than were sent",
                 }
             }
@@ -693,6 +739,16 @@ impl CudaPlan {
                 }
                 Err(status) => *status,
             };
+            // The comb of a plan without one is not to blame.
+            let combed = matches!(&self.plan.recipe().method,
+                Method::Peel(p) if matches!(p.first, First::Comb { .. }));
+            if let Status::Blind(_) = why
+                && combed
+                && let Some((answer, more)) = self.run_spread(signal)?
+            {
+                let read = read + more;
+                return Ok(self.plan.finish(answer, read, Vec::new(), Place::Gpu, started));
+            }
             let crowded = why == Status::Crowded;
             i += 1;
             let mut levels = lock(&self.levels);
@@ -711,7 +767,7 @@ impl CudaPlan {
                 _ => {
                     drop(levels);
                     let why = match why {
-                        Status::Left(why) => why,
+                        Status::Left(why) | Status::Blind(why) => why,
                         _ => "more bins are needed than the device is given",
                     };
                     return self.otherwise(signal, why);
@@ -856,7 +912,8 @@ impl Ready {
         // A pass has this many threads' worth of work.
         let useful = (self.level.bins as u32).div_ceil(kernels.threads).clamp(1, kernels.blocks);
         let few = batch <= kernels.clusters / 2;
-        if kernels.cluster.is_some() && few && self.level.bins <= CLUSTER_BINS {
+        let most = if self.level.without_comb() { WINDOW_CLUSTER } else { CLUSTER_BINS };
+        if kernels.cluster.is_some() && few && self.level.bins <= most {
             return (true, kernels.size, batch);
         }
         // One signal gets all the blocks it can use, many signals share them.

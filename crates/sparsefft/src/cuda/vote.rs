@@ -8,7 +8,7 @@ use super::signal::Signal;
 use super::sparse::Landing;
 use super::{Buffer, CudaFft, Device, failed};
 use crate::algorithms::vote::{
-    Ask, Hashes, Keeper, MAX_LOOPS, NOISE_SAMPLE, Streams, largest, noise_rank,
+    Ask, Hashes, Judge, Keeper, MAX_LOOPS, NOISE_SAMPLE, Streams, Witness, largest, noise_rank,
 };
 use crate::dense::Direction;
 use crate::plan::VoteRecipe;
@@ -21,6 +21,7 @@ use cudarc::driver::{
     CudaFunction, CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, result,
 };
 use cudarc::nvrtc::Ptx;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 type Z = Complex<f64>;
@@ -54,6 +55,7 @@ struct Found {
     bad: u32,
     pad: u32,
     loudest: u64,
+    change: [u64; 2],
     noise: [f64; 2],
     above: u32,
     elected: u32,
@@ -169,6 +171,10 @@ struct Room {
     values: Buffer<f64>,
     /// Page-locked memory for what comes back.
     landing: Landing,
+    /// What came back last: frequencies, and values. Memory that is kept is not mapped anew each time.
+    fetched: (Vec<u64>, Vec<Z>),
+    /// Elected frequencies with their medians.
+    early: Vec<(u64, Z)>,
 }
 
 impl Room {
@@ -203,6 +209,8 @@ impl Room {
             fs: device.alloc_parts(1 << 14)?,
             values: device.alloc(1 << 14)?,
             landing: Landing::empty(),
+            fetched: Default::default(),
+            early: Vec::new(),
         };
         // The host's tables may go now.
         device.synchronize()?;
@@ -211,6 +219,8 @@ impl Room {
 
     /// Room for so many frequencies and values; what was there is lost.
     fn reserve(&mut self, device: &Device, count: usize) -> Result<(), Error> {
+        // Two corrections of each, or the values at instants behind them.
+        let count = 2 * count + 64;
         if self.fs.len() < count {
             self.fs = device.alloc_parts(count.next_power_of_two())?;
             self.values = device.alloc(count.next_power_of_two())?;
@@ -339,6 +349,7 @@ impl Keeper for Voting<'_> {
             placed: false,
             residues: false,
             ahead: [None; 2],
+            loudest: None,
         };
         there.measure()?;
         Ok(Some(Box::new(there)))
@@ -360,6 +371,8 @@ struct There<'a> {
     residues: bool,
     /// Noise that was measured ahead, from the median and from the quartile.
     ahead: [Option<f64>; 2],
+    /// The largest energy of any bucket, likewise.
+    loudest: Option<f64>,
 }
 
 impl There<'_> {
@@ -413,12 +426,8 @@ impl There<'_> {
             fft.run(Direction::Forward, &mut room.comb)?;
         }
         let shape = launch((blocks(u64::from(rows) * buckets), 1), 256);
-        self.run(&kernels.first, shape, |_| ())?;
-        let found = self.found()?;
-        if found.bad != 0 {
-            return Err(self.blame(found.bad));
-        }
-        Ok(())
+        // Whether all is finite is known with the first numbers that come back.
+        self.run(&kernels.first, shape, |_| ())
     }
 
     /// Names the sample that made the sums of some row worthless.
@@ -459,7 +468,7 @@ impl There<'_> {
 
     /// The numbers of the last stage, once it has ended, and so many of the first frequencies and
     /// values on the device: one copy each, one wait.
-    fn fetch(&mut self, fs: usize, values: usize) -> Result<(Found, Vec<u64>, Vec<Z>), Error> {
+    fn fetch(&mut self, fs: usize, values: usize) -> Result<Found, Error> {
         let device = self.device;
         let stream = device.stream().cu_stream();
         let room = self.room()?;
@@ -489,22 +498,30 @@ impl There<'_> {
         }
         device.synchronize()?;
         // SAFETY: the copies have ended; any bits are numbers.
-        unsafe {
-            let found = places[0].cast::<Found>().read();
-            let list = std::slice::from_raw_parts(places[2].cast::<u64>(), fs).to_vec();
-            Ok((found, list, std::slice::from_raw_parts(places[1].cast::<Z>(), values).to_vec()))
+        let found = unsafe {
+            let from = std::slice::from_raw_parts(places[2].cast::<u64>(), fs);
+            room.fetched.0.clear();
+            room.fetched.0.extend_from_slice(from);
+            let from = std::slice::from_raw_parts(places[1].cast::<Z>(), values);
+            room.fetched.1.clear();
+            room.fetched.1.extend_from_slice(from);
+            places[0].cast::<Found>().read()
+        };
+        if found.bad != 0 {
+            return Err(self.blame(found.bad));
         }
+        Ok(found)
     }
 
     fn found(&mut self) -> Result<Found, Error> {
-        Ok(self.fetch(0, 0)?.0)
+        self.fetch(0, 0)
     }
 
-    /// Enqueues a measurement of the noise.
-    fn enqueue_noise(&self, occupied: bool) -> Result<(), Error> {
+    /// Enqueues a measurement of the noise, to be found under this number.
+    fn enqueue_noise(&self, occupied: bool, which: u32) -> Result<(), Error> {
         let each = (self.vote.buckets as usize).min(NOISE_SAMPLE);
         let (rank, divisor) = noise_rank(2 * each, occupied);
-        let (each, rank, which) = (each as u32, rank as u32, u32::from(occupied));
+        let (each, rank) = (each as u32, rank as u32);
         self.run(&self.kernels.noise, launch((1, 1), 1024), |args| {
             args.arg(&each).arg(&rank).arg(&divisor).arg(&which);
         })
@@ -516,6 +533,18 @@ impl There<'_> {
         self.run(&self.kernels.energies, shape, |args| {
             args.arg(&from).arg(&to);
         })
+    }
+
+    /// Enqueues a measurement of what the model leaves: noise from the median, and the largest energy.
+    fn enqueue_rest(&mut self) -> Result<(), Error> {
+        self.energies(0, self.loops())?;
+        self.enqueue_noise(false, 1)
+    }
+
+    /// Takes what [`enqueue_rest`](There::enqueue_rest) measured.
+    fn note_rest(&mut self, found: &Found) {
+        self.ahead = [Some(found.noise[1]), None];
+        self.loudest = Some(f64::from_bits(found.loudest));
     }
 
     /// Selects two ranks of the energies in each of `rows` rows from `row` on.
@@ -556,24 +585,45 @@ impl There<'_> {
         stream.memcpy_htod(parts, &mut room.values.parts.slice_mut(..parts.len())).map_err(failed)
     }
 
-    /// Medians at the first frequencies on the device, left there as values.
-    fn medians(&self, count: u32) -> Result<(), Error> {
+    /// The address of the values on the device from number `first` on.
+    fn values_from(&self, room: &Room, first: u32) -> u64 {
+        room.values.parts.device_ptr(self.device.stream()).0 + 16 * u64::from(first)
+    }
+
+    /// Medians at the first frequencies on the device, left there as values; `elected`: at those just
+    /// elected, at most so many.
+    fn medians(&self, count: u32, elected: bool) -> Result<(), Error> {
+        self.medians_to(count, 0, u32::from(elected), None)
+    }
+
+    /// The same, left as values from number `to` on; `again`: the second time, unless the first has
+    /// settled them.
+    fn medians_to(
+        &self,
+        count: u32,
+        to: u32,
+        elected: u32,
+        again: Option<Judge>,
+    ) -> Result<(), Error> {
         let Some(room) = self.room.as_ref() else { return Ok(()) };
-        let (fs, values) = (&room.fs, &room.values.parts);
+        let (fs, values, second) = (&room.fs, self.values_from(room, to), again.is_some() as u32);
+        let Judge { floor, factor } = again.unwrap_or(Judge { floor: 0.0, factor: 0.0 });
         let (loops, shape) = (self.loops(), launch((blocks(8 * u64::from(count)), 1), 256));
         self.run(&self.kernels.medians, shape, |args| {
-            args.arg(&loops).arg(fs).arg(&count).arg(values);
+            args.arg(&loops).arg(fs).arg(&count).arg(&values).arg(&elected);
+            args.arg(&second).arg(&floor).arg(&factor);
         })
     }
 
-    /// Subtracts the first values on the device, times a sign, at the first frequencies, in the rows
-    /// from..to.
-    fn subtract(&self, from: u32, to: u32, count: u32, sign: f64) -> Result<(), Error> {
+    /// Subtracts values on the device, from number `at` on and times a sign, at the first frequencies,
+    /// in these rows.
+    fn subtract(&self, rows: Range<u32>, at: u32, count: u32, sign: f64) -> Result<(), Error> {
         let Some(room) = self.room.as_ref().filter(|_| count > 0) else { return Ok(()) };
-        let (fs, values) = (&room.fs, &room.values.parts);
+        let (fs, values) = (&room.fs, self.values_from(room, at));
+        let Range { start: from, end: to } = rows;
         let shape = launch((blocks(u64::from(count) * u64::from(to - from)), 1), 256);
         self.run(&self.kernels.subtract, shape, |args| {
-            args.arg(&from).arg(&to).arg(fs).arg(values).arg(&count).arg(&sign);
+            args.arg(&from).arg(&to).arg(fs).arg(&values).arg(&count).arg(&sign);
         })
     }
 
@@ -594,8 +644,16 @@ impl Hashes for There<'_> {
         if let Some(noise) = self.ahead[usize::from(occupied)] {
             return Ok(noise);
         }
-        self.enqueue_noise(occupied)?;
-        Ok(self.found()?.noise[usize::from(occupied)])
+        if occupied {
+            self.enqueue_noise(true, 1)?;
+            return Ok(self.found()?.noise[1]);
+        }
+        // The largest energy is asked for next.
+        self.clear()?;
+        self.enqueue_rest()?;
+        let found = self.found()?;
+        self.note_rest(&found);
+        Ok(found.noise[1])
     }
 
     fn occupied(&mut self, threshold: f64) -> Result<u64, Error> {
@@ -610,14 +668,16 @@ impl Hashes for There<'_> {
         let ranks = [length.saturating_sub(ask.keep.max(1)) as u64, (length / 4) as u64];
         let comb_keep = self.recipe.comb.map_or(0, |c| c.keep);
         let rank_teeth = u64::from(self.vote.teeth).saturating_sub(comb_keep.max(1));
-        self.energies(0, loops)?;
-        self.select(0, loops, ranks, rank_teeth)?;
-        if self.vote.teeth > 0 && !self.residues {
-            self.select(self.vote.rows, 1, ranks, rank_teeth)?;
-            self.residues = true;
-        }
-        // The witness' row is passed over; that of the combs comes last.
+        // The row of the combs comes last, behind the witness', which goes along.
         let rows = self.vote.rows + u32::from(self.vote.teeth > 0);
+        if self.vote.teeth > 0 && !self.residues {
+            self.energies(0, self.vote.rows)?;
+            self.select(0, rows, ranks, rank_teeth)?;
+            self.residues = true;
+        } else {
+            self.energies(0, loops)?;
+            self.select(0, loops, ranks, rank_teeth)?;
+        }
         let shape = launch((blocks(buckets), rows), 256);
         let (floor, keep, keep_teeth) = (ask.floor, ask.keep as u32, comb_keep as u32);
         self.run(&self.kernels.reach, shape, |args| {
@@ -630,7 +690,7 @@ impl Hashes for There<'_> {
         let (locate_loops, votes) = (recipe.locate_loops, recipe.votes);
         let confirmations = recipe.confirmations;
         // The noise is asked for next.
-        self.enqueue_noise(true)?;
+        self.enqueue_noise(true, 1)?;
         // Parts of a bucket's frequencies, so that few buckets keep the device busy.
         let parts = (self.vote.n / buckets / 1024).clamp(1, 32) as u32;
         // Behind a comb, no more of them than kept residues are shared out in.
@@ -645,16 +705,21 @@ impl Hashes for There<'_> {
                     args.arg(&confirmations).arg(&parts).arg(fs).arg(&capacity);
                 })?;
             }
-            let (found, mut fs, _) = self.fetch(guess, 0)?;
+            // Medians are asked for next.
+            self.medians(capacity, true)?;
+            let found = self.fetch(guess, guess)?;
             let elected = found.elected as usize;
-            if elected > fs.len() && elected <= capacity as usize {
+            if elected > guess && elected <= capacity as usize {
                 // All are there, but not all have been fetched.
-                fs = self.fetch(elected, 0)?.1;
+                self.fetch(elected, elected)?;
             }
-            if elected <= fs.len() {
+            if elected <= capacity as usize {
                 self.ahead[1] = Some(found.noise[1]);
+                let Room { fetched: (fs, values), early, .. } = self.room()?;
                 fs.truncate(elected);
-                return Ok(fs);
+                early.clear();
+                early.extend(fs.iter().copied().zip(values.iter().copied()));
+                return Ok(fs.clone());
             }
             // Once more with room for all. What is elected counts from zero again.
             let (device, stream) = (self.device, self.device.stream().clone());
@@ -667,36 +732,54 @@ impl Hashes for There<'_> {
     }
 
     fn estimate(&mut self, candidates: &[u64], least: f64, most: usize) -> Result<bool, Error> {
-        self.send(candidates)?;
-        self.medians(candidates.len() as u32)?;
-        let values = self.fetch(0, candidates.len())?.2;
-        let mut tones: Vec<_> = candidates.iter().copied().zip(values).collect();
+        let mut tones = match self.early_of(candidates) {
+            Some(tones) => tones,
+            None => {
+                self.send(candidates)?;
+                self.medians(candidates.len() as u32, false)?;
+                self.fetch(0, candidates.len())?;
+                let values = self.room()?.fetched.1.iter().copied();
+                candidates.iter().copied().zip(values).collect()
+            }
+        };
         tones.retain(|(_, a)| a.norm_sqr() > least);
         largest(&mut tones, most, |t| *t);
+        // The device elects in any order.
+        tones.sort_unstable_by_key(|t| t.0);
         self.add(&tones, 1.0)?;
         let added = !tones.is_empty();
-        self.tones.extend(tones);
+        self.tones.extend_from_slice(&tones);
+        self.room()?.early = tones;
         Ok(added)
     }
 
-    fn correct(&mut self) -> Result<f64, Error> {
+    fn correct(&mut self, settled: Judge) -> Result<(usize, f64), Error> {
         if !self.placed {
             let fs: Vec<u64> = self.tones.iter().map(|t| t.0).collect();
             self.send(&fs)?;
             self.placed = true;
         }
-        let count = self.tones.len();
-        self.medians(count as u32)?;
-        self.subtract(0, self.loops(), count as u32, 1.0)?;
-        self.enqueue_noise(false)?;
-        let (found, _, changes) = self.fetch(0, count)?;
-        self.ahead = [Some(found.noise[0]), None];
-        let mut largest = 0.0f64;
-        for (tone, change) in self.tones.iter_mut().zip(&changes) {
-            tone.1 += change;
-            largest = largest.max(change.norm_sqr());
+        // Once is seldom enough: the second time follows without a word from here.
+        let (count, loops) = (self.tones.len(), self.loops());
+        let second = count as u32;
+        self.clear()?;
+        self.medians(second, false)?;
+        self.subtract(0..loops, 0, second, 1.0)?;
+        self.enqueue_noise(false, 0)?;
+        self.medians_to(second, second, 0, Some(settled))?;
+        self.subtract(0..loops, second, second, 1.0)?;
+        self.enqueue_rest()?;
+        let found = self.fetch(0, 2 * count)?;
+        self.note_rest(&found);
+        let [first, last] = found.change.map(f64::from_bits);
+        let mut tones = std::mem::take(&mut self.tones);
+        let (changes, more) = self.room()?.fetched.1.split_at(count);
+        for (tone, (change, more)) in tones.iter_mut().zip(changes.iter().zip(more)) {
+            tone.1 += change + more;
         }
-        Ok(largest)
+        self.tones = tones;
+        let enough = first < settled.threshold(found.noise[0]);
+        Ok(if enough { (1, first) } else { (2, last) })
     }
 
     fn prune(&mut self, least: f64) -> Result<(), Error> {
@@ -711,48 +794,56 @@ impl Hashes for There<'_> {
     }
 
     fn loudest(&mut self) -> Result<f64, Error> {
+        if let Some(loudest) = self.loudest {
+            return Ok(loudest);
+        }
         self.clear()?;
-        self.energies(0, self.loops())?;
-        Ok(f64::from_bits(self.found()?.loudest))
+        self.enqueue_rest()?;
+        let found = self.found()?;
+        self.note_rest(&found);
+        Ok(f64::from_bits(found.loudest))
     }
 
-    fn witness(&mut self, peaks: &[Peak]) -> Result<f64, Error> {
+    fn witness(
+        &mut self,
+        peaks: &[Peak],
+        instants: &[u64],
+        judge: Judge,
+    ) -> Result<Witness, Error> {
         let n = self.vote.n as f64;
-        let fs: Vec<u64> = peaks.iter().map(|p| p.index).collect();
+        let fs: Vec<u64> = peaks.iter().map(|p| p.index).chain(instants.iter().copied()).collect();
         let values: Vec<_> = peaks.iter().map(|p| p.value / n).collect();
-        let row = self.loops();
+        let (row, count, more) = (self.loops(), peaks.len(), instants.len());
         self.send(&fs)?;
         if !values.is_empty() {
             self.send_values(&values)?;
         }
-        self.subtract(row, row + 1, fs.len() as u32, 1.0)?;
+        self.subtract(row..row + 1, 0, count as u32, 1.0)?;
+        if let Some(room) = self.room.as_ref() {
+            // The instants lie behind the frequencies, and so do their values.
+            let (fs, values, tones) = (&room.fs, &room.values.parts, count as u32);
+            let times = fs.device_ptr(self.device.stream()).0 + 8 * count as u64;
+            let out = self.values_from(room, tones);
+            self.run(&self.kernels.instants, launch((more as u32, 1), 256), |args| {
+                args.arg(&times).arg(fs).arg(values).arg(&tones).arg(&out);
+            })?;
+        }
         self.clear()?;
         self.energies(row, row + 1)?;
         let (rank, divisor) = noise_rank(self.vote.buckets as usize, false);
         self.select(row, 1, [rank as u64, rank as u64], 0)?;
-        self.run(&self.kernels.witness, launch((1, 1), 1), |args| {
-            args.arg(&row).arg(&divisor);
+        let shape = launch((blocks(self.buckets()), 1), 256);
+        self.run(&self.kernels.witness, shape, |args| {
+            args.arg(&row).arg(&divisor).arg(&judge.floor).arg(&judge.factor);
         })?;
-        Ok(self.found()?.noise[0])
-    }
-
-    fn unexplained(&mut self, threshold: f64) -> Result<u64, Error> {
-        self.above(self.loops(), threshold)
-    }
-
-    fn at(&mut self, instants: &[u64], peaks: &[Peak]) -> Result<Vec<Z>, Error> {
-        // The witness has left the answer on the device.
-        let (count, more) = (peaks.len(), instants.len());
-        let (device, stream) = (self.device, self.device.stream().clone());
-        let mut times = device.alloc_parts::<u64>(more)?;
-        stream.memcpy_htod(instants, &mut times).map_err(failed)?;
-        let out = device.alloc::<f64>(more)?;
-        let Some(room) = self.room.as_ref() else { return Ok(Vec::new()) };
-        let (fs, values, count) = (&room.fs, &room.values.parts, count as u32);
-        self.run(&self.kernels.instants, launch((more as u32, 1), 256), |args| {
-            args.arg(&times).arg(fs).arg(values).arg(&count).arg(&out.parts);
-        })?;
-        out.download()
+        let found = self.fetch(0, count + 2 * more)?;
+        let (model, samples) = self.room()?.fetched.1[count..].split_at(more);
+        Ok(Witness {
+            noise: found.noise[0],
+            unexplained: u64::from(found.above),
+            samples: samples.to_vec(),
+            model: model.to_vec(),
+        })
     }
 }
 
@@ -765,7 +856,19 @@ impl There<'_> {
         let (fs, values): (Vec<u64>, Vec<_>) = tones.iter().copied().unzip();
         self.send(&fs)?;
         self.send_values(&values)?;
-        self.ahead = [None; 2];
-        self.subtract(0, self.loops(), fs.len() as u32, sign)
+        (self.ahead, self.loudest) = ([None; 2], None);
+        self.subtract(0..self.loops(), 0, fs.len() as u32, sign)
+    }
+
+    /// These frequencies with the medians that were taken when they were elected; nothing if some
+    /// were not.
+    fn early_of(&mut self, candidates: &[u64]) -> Option<Vec<(u64, Z)>> {
+        let mut early = std::mem::take(&mut self.room.as_mut()?.early);
+        if early.iter().map(|e| e.0).eq(candidates.iter().copied()) {
+            return Some(early);
+        }
+        early.sort_unstable_by_key(|e| e.0);
+        let find = |f: &u64| early.binary_search_by_key(f, |e| e.0).ok().map(|i| early[i]);
+        candidates.iter().map(find).collect()
     }
 }

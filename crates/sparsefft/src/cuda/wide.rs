@@ -438,7 +438,9 @@ impl Wide {
         }
         for (signal, outcome) in signals.iter().zip(&mut outcomes) {
             for which in 1..COMBS {
-                if !matches!(outcome, Err(Status::Left(_))) || !self.grow(device, plan, which)? {
+                if !matches!(outcome, Err(Status::Left(_) | Status::Blind(_)))
+                    || !self.grow(device, plan, which)?
+                {
                     break;
                 }
                 let mut again = Vec::new();

@@ -198,8 +198,11 @@ impl Hash {
         match &self.kind {
             Kind::Comb => {
                 let at = self.offsets.len() * reads;
-                // An unknown number of coefficients is found by finer and finer combs.
-                self.buffers.kept = run.plan.problem.k().is_none() || !self.fft.works_within();
+                // An unknown number of coefficients is found by finer and finer combs. And what cannot
+                // be read again as it was must be there when something is wrong with it.
+                self.buffers.kept = run.plan.problem.k().is_none()
+                    || !self.fft.works_within()
+                    || !run.signal.in_memory();
                 let Buffers { raw, measured, kept, .. } = &mut self.buffers;
                 let lines = room(if *kept { raw } else { measured }, at, reads);
                 read_in_parts(run.signal, start, step, lines)?;

@@ -10,6 +10,7 @@ use crate::problem::Algorithm;
 use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::stages::certify::threshold;
+use crate::stages::hash::Hash;
 use crate::stages::window;
 
 impl Engine<'_, '_> {
@@ -20,6 +21,7 @@ impl Engine<'_, '_> {
             self.average();
         }
         self.prune()?;
+        let witness = self.witness.take().map(|w| self.windows.remove(w));
         let mut reason = None;
         let mut tested = 0u64;
         let mut unexplained = 0u64;
@@ -42,8 +44,10 @@ impl Engine<'_, '_> {
         if reason.is_none() {
             self.refine_noise();
         }
-        if reason.is_none() {
-            let (bins, left, limit) = self.verify()?;
+        if reason.is_some() {
+            witness.into_iter().for_each(|hash| hash.recycle(self.run));
+        } else {
+            let (bins, left, limit) = self.verify(witness)?;
             tested += bins;
             unexplained += left;
             verified_limit = limit;
@@ -192,32 +196,56 @@ impl Engine<'_, '_> {
         (size(&weakest) < factor * strongest).then(|| self.known[weakest].f)
     }
 
-    /// Measures a hash with a fresh permutation and counts the buckets that the answer does not
-    /// explain. Returns (buckets, unexplained, least amplitude that would have shown).
-    fn verify(&mut self) -> Result<(u64, u64, f64), Error> {
-        let problem = &self.run.plan.problem;
-        let k = problem.k().unwrap_or(0).max(self.known.len() as u64);
-        let sizes = self.known.sizes();
-        let quiet = ((60.0 * self.noise / sizes.weakest) as u64).min(self.most_buckets());
-        let buckets = plan::verify_aligned(self.n, k).max(quiet.next_power_of_two() as usize);
-        let buckets = self.run.plan.menu().map_or(buckets, |menu| buckets.min(menu.verify));
-        let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
-        let beta = if self.noisy {
-            window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt())
-        } else {
-            plan::VERIFY_BETA
-        };
+    /// Buckets of the hash that verifies.
+    pub(super) fn verify_size(&self) -> usize {
+        let k = self.run.plan.problem.k().unwrap_or(0).max(self.known.len() as u64);
+        plan::verify_aligned(self.n, k)
+    }
+
+    /// The hash that verifies, not yet measured: large enough for the weakest of the known to show in
+    /// noise.
+    pub(super) fn verifying_hash(&mut self) -> Hash {
+        let (mut buckets, mut beta) = (self.verify_size(), plan::VERIFY_BETA);
+        let menu = self.run.plan.menu();
+        if self.noisy {
+            let weakest = self.known.sizes().weakest;
+            let quiet = ((60.0 * self.noise / weakest) as u64).min(self.most_buckets());
+            buckets = buckets.max(quiet.next_power_of_two() as usize);
+        }
+        buckets = menu.map_or(buckets, |menu| buckets.min(menu.verify));
+        if self.noisy {
+            let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
+            beta = window::beta_for(0.1 * (self.noise / (tones * buckets as f64)).sqrt());
+        }
         let stream = VERIFY_STREAM + u64::from(self.attempt) - 1;
-        let mut hash = window_hash(self.run, buckets, beta, stream);
-        hash.measure(self.run, 0)?;
+        window_hash(self.run, buckets, beta, stream)
+    }
+
+    /// Measures a hash with a fresh permutation, unless there is one from which everything known has
+    /// been peeled, and counts the buckets that the answer does not explain. Returns (buckets,
+    /// unexplained, least amplitude that would have shown).
+    fn verify(&mut self, witness: Option<Hash>) -> Result<(u64, u64, f64), Error> {
+        let sizes = self.known.sizes();
         // Without a comb, noisy values are improved by these samples too.
         let kept = self.noisy && self.comb.is_none();
-        if kept {
-            hash.begin_peeling();
-        } else {
-            hash.begin_last_peeling();
-        }
-        self.peel_all(&mut hash);
+        let hash = match witness {
+            Some(mut hash) => {
+                hash.sum_energies();
+                hash
+            }
+            None => {
+                let mut hash = self.verifying_hash();
+                hash.measure(self.run, 0)?;
+                if kept {
+                    hash.begin_peeling();
+                } else {
+                    hash.begin_last_peeling();
+                }
+                self.peel_all(&mut hash);
+                hash
+            }
+        };
+        let buckets = hash.buckets;
         self.run.clock.lap(Stage::Peel);
         let mut limit = self.limit(&hash, hash.lanes());
         if self.noisy {

@@ -60,6 +60,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) least: f64,
     pub(super) comb: Option<Hash>,
     pub(super) windows: Vec<Hash>,
+    /// Which of the windows is the one that verifies, if it had to help.
+    pub(super) witness: Option<usize>,
     pub(super) known: Known,
     /// How many of the known were found in the first window alone.
     pub(super) early: usize,
@@ -106,6 +108,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             least: 0.0,
             comb: None,
             windows,
+            witness: None,
             known,
             early: 0,
             suspects,
@@ -327,6 +330,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.suspects.clear();
         self.loose.clear();
         let first = if self.comb.is_some() { 0 } else { 1 };
+        self.witness = None;
         while self.windows.len() > first {
             if let Some(window) = self.windows.pop() {
                 window.recycle(self.run);

@@ -107,7 +107,7 @@ impl Engine<'_, '_> {
         /// Offset of the coarser comb.
         const NEXT: u64 = 4;
         /// Coarse bins per open one, by estimate: more would cost what the windows cost that they save.
-        const ROOM: u64 = 64;
+        const ROOM: u64 = 16;
         let open = self.suspects.len() as u64;
         let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
         let alone = self.comb.as_ref().is_some_and(|comb| comb.offsets[..] == [0]);
@@ -217,7 +217,7 @@ impl Engine<'_, '_> {
                 open = self.open_bins();
             }
             // Four hashes without a find: something known is wrong, or the noise hides the rest.
-            if open == 0 || stalled >= 4 || self.overrun() {
+            if (open == 0 && !self.only_roughly()) || stalled >= 4 || self.overrun() {
                 return Ok(());
             }
             // Each open bin holds two or more: what was asked for is not what is there.
@@ -258,6 +258,10 @@ impl Engine<'_, '_> {
             }
             let mut hash = match self.coprime_comb(wanted) {
                 Some(hash) => hash,
+                None if self.witness_helps(buckets) => {
+                    self.witness = Some(self.windows.len());
+                    self.verifying_hash()
+                }
                 None => {
                     let stream = window_stream(self.attempt, round);
                     window_hash(self.run, buckets, beta, stream)
@@ -294,6 +298,39 @@ impl Engine<'_, '_> {
             stalled = if self.known.len() == before { stalled + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// Whether the hash that will verify can show what is left in a few bins of a comb without noise.
+    /// It is measured and peeled in any case, and stays a witness: a frequency that it shows counts
+    /// only in an open bin of the comb, which then has to be explained to the last digit, as have all
+    /// buckets of the witness.
+    fn witness_helps(&self, wanted: usize) -> bool {
+        let planned = self.run.plan.menu().is_some();
+        let few = 16 * self.open_bins() < self.known.len();
+        self.comb.is_some()
+            && !self.noisy
+            && !planned
+            && few
+            && self.witness.is_none()
+            && self.verify_size() >= wanted
+    }
+
+    /// Whether there are values that the comb cannot give and of which only the witness tells, whose
+    /// window leaks more than those of other rounds.
+    fn only_roughly(&self) -> bool {
+        self.witness.is_some() && self.windows.len() == 1 && self.unsettled().next().is_some()
+    }
+
+    /// The comb bins with more members than it can give values to, but for those that are explained
+    /// to the last digit.
+    fn unsettled(&self) -> impl Iterator<Item = u32> + '_ {
+        let limit = self.comb.as_ref().map_or(0.0, |comb| self.limit(comb, comb.lanes()));
+        let open = move |b: usize| {
+            let Some(comb) = &self.comb else { return false };
+            self.noisy || comb.energy[b] > limit + 4.0 * OWN_ROUNDING * comb.measured_energy(b)
+        };
+        let suspects = self.suspects.iter().copied();
+        suspects.filter(move |&b| self.overfull(b as usize) && open(b as usize))
     }
 
     /// A comb whose bins share no factor with those of the combs so far: frequencies that meet in
@@ -460,8 +497,7 @@ impl Engine<'_, '_> {
         match &self.comb {
             None => chosen.extend(0..self.known.len() as u32),
             Some(_) => {
-                let overfull = self.suspects.iter().filter(|&&b| self.overfull(b as usize));
-                for &b in self.loose.iter().chain(overfull) {
+                for b in self.loose.iter().copied().chain(self.unsettled()) {
                     chosen.extend(self.known.members(b as usize).map(|i| i as u32));
                 }
                 chosen.sort_unstable();

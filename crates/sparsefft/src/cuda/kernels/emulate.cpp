@@ -1,4 +1,4 @@
-// sparse.cuh on the CPU: every block of a group is one thread, so that the logic and, under
+// sparse.cuh and windows.cuh on the CPU: every block of a group is one thread, so that the logic and, under
 // ThreadSanitizer, the barriers can be tested without a GPU. several.cuh likewise: the lanes of a warp
 // are contexts that take turns; and four.cuh. Built by the tests.
 #include <ucontext.h>
@@ -98,7 +98,7 @@ static bool __any_sync(unsigned, bool v) {
 static bool __all_sync(unsigned mask, bool v) { return !__any_sync(mask, !v); }
 static void __syncwarp() { warp->put(0); }
 
-#include "sparse.cuh"
+#include "windows.cuh"
 #include "several.cuh"
 #include "four.cuh"
 
@@ -131,6 +131,8 @@ struct Threads {
     }
     std::vector<Tone> met = std::vector<Tone>(HITS);
     Tone* tones() { return met.data(); }
+    std::vector<Spread> windows = std::vector<Spread>(WINDOWS + 1);
+    Spread* spreads() { return windows.data(); }
     const double* series(u32 window) {
         const Hash& h = window == 1 ? args().window[0] : args().verify;
         return global<double>(args().tables + h.series);
@@ -138,6 +140,7 @@ struct Threads {
     double block_sum(double v) { return v; }
     double block_min(double v) { return v; }
     u32 add(u32* at, u32 v) { return std::atomic_ref<u32>(*at).fetch_add(v); }
+    u32 exchange(u32* at, u32 v) { return std::atomic_ref<u32>(*at).exchange(v); }
     void add(double* at, double v) { std::atomic_ref<double>(*at).fetch_add(v); }
     u64 bits(double v) {
         u64 b;
@@ -160,7 +163,13 @@ extern "C" void emulate(const Args* a, u32 blocks) {
         threads.emplace_back([=, &barrier] {
             Threads::given = a;
             Threads g(b, blocks, &barrier);
-            for (u32 s = 0; s < a->batch; s++) Engine<Threads>(g, s).transform(s + 1 == a->batch);
+            for (u32 s = 0; s < a->batch; s++) {
+                if (a->spread_windows) {
+                    Windows<Threads>(g, s).transform(s + 1 == a->batch);
+                } else {
+                    Engine<Threads>(g, s).transform(s + 1 == a->batch);
+                }
+            }
         });
     for (auto& t : threads) t.join();
 }
@@ -173,6 +182,7 @@ extern "C" u32 emulate_size(u32 what) {
     case 3: return sizeof(Slot);
     case 4: return sizeof(Counters);
     case 5: return sizeof(Ladder);
+    case 6: return sizeof(Spread);
     default: return sizeof(Hash);
     }
 }

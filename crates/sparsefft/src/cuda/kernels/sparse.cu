@@ -1,6 +1,6 @@
-// exact and robust on the device: sparse.cuh by a thread-block cluster (compute capability 9.0),
+// exact and robust on the device: sparse.cuh, or windows.cuh where there is no comb, by a thread-block cluster (compute capability 9.0),
 // or by groups of blocks of one cooperative launch (7.0 and up).
-#include "sparse.cuh"
+#include "windows.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -79,6 +79,11 @@ struct Blocks {
         __shared__ Tone tones[HITS];
         return tones;
     }
+    // The windows of windows.cuh.
+    __device__ static Spread* spreads() {
+        __shared__ __align__(16) unsigned char spreads[(WINDOWS + 1) * sizeof(Spread)];
+        return (Spread*)spreads;
+    }
     // The responses of the two kinds of windows.
     __device__ static double* series(u32 window) {
         __shared__ double series[2][96];
@@ -106,6 +111,7 @@ struct Blocks {
         return reduce(v, 1e300, [](double a, double b) { return fmin(a, b); });
     }
     __device__ u32 add(u32* at, u32 v) { return atomicAdd(at, v); }
+    __device__ u32 exchange(u32* at, u32 v) { return atomicExch(at, v); }
     __device__ void add(double* at, double v) { atomicAdd(at, v); }
     __device__ u64 bits(double v) { return (u64)__double_as_longlong(v); }
     __device__ double value(u64 v) { return __longlong_as_double((i64)v); }
@@ -141,6 +147,15 @@ struct Grid : Blocks {
     }
 };
 
+// One transform by a group.
+template <class Group> static __device__ void transform(Group& g, u32 signal, bool last) {
+    if (g.args().spread_windows) {
+        Windows<Group>(g, signal).transform(last);
+    } else {
+        Engine<Group>(g, signal).transform(last);
+    }
+}
+
 // Two words behind the counters of the lists.
 static __device__ u32* barrier_of(const Args& a, u32 id) {
     return (u32*)(a.work + id * a.work_stride + a.counters + sizeof(Counters));
@@ -151,7 +166,7 @@ sparse_grid(const __grid_constant__ Args a, u32 blocks) {
     Blocks::keep(a);
     u32 id = blockIdx.x / blocks, groups = gridDim.x / blocks;
     Grid g(id, blockIdx.x % blocks, blocks, barrier_of(a, id));
-    for (u32 s = id; s < a.batch; s += groups) Engine<Grid>(g, s).transform(s + groups >= a.batch);
+    for (u32 s = id; s < a.batch; s += groups) transform(g, s, s + groups >= a.batch);
     g.leave();
 }
 
@@ -169,7 +184,7 @@ template <u32 SIZE> static __device__ void by_cluster(const Args& a) {
     Blocks::keep(a);
     u32 id = blockIdx.x / SIZE, groups = gridDim.x / SIZE;
     Cluster g(id, blockIdx.x % SIZE, SIZE);
-    for (u32 s = id; s < a.batch; s += groups) Engine<Cluster>(g, s).transform(s + groups >= a.batch);
+    for (u32 s = id; s < a.batch; s += groups) transform(g, s, s + groups >= a.batch);
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)

@@ -5,7 +5,7 @@
 // from reduced numbers that every thread sees, so no host is needed in between.
 //
 // The mathematics and the thresholds are those of algorithms/peeling.rs; names are the same.
-// Not done here: retries with more bins, hashes without a comb, joint refinement of all values.
+// Not done here: retries with more bins, joint refinement of all values; hashes without a comb are in windows.cuh.
 // The status tells the host, which then goes on.
 //
 // Items are shared out by thread number and nothing depends on how many threads there are, so the
@@ -62,7 +62,9 @@ enum Status {
     BLIND = 4,
     WEAK = 5,
     STRANGE = 6, // not finite, or too small to square
-    FULL = 7     // a list has no room
+    FULL = 7,    // a list has no room
+    LOUD = 8,    // noise, or far more frequencies than planned (windows.cuh)
+    DENIED = 9   // the independent hash is not explained (windows.cuh)
 };
 
 // What comes back ahead of the entries.
@@ -107,6 +109,11 @@ struct Args {
     u64 comb_ladders, window_ladders;
     double sigmas, threshold[4 * LINES + 1], normal[33];
     Hash comb, verify, window[ROUNDS];
+    // windows.cuh, if there are any: tables of windows and of their shapes by size; in the workspace
+    // roots of coefficients, and vectors of the joint fit; coefficients that were asked for, if known.
+    u64 spreads, shapes, spread_roots, spread_fit;
+    double spread_k;
+    u32 spread_windows, pad_windows;
 };
 
 // One transform under way: its arguments, its group, and what all threads know.
@@ -270,7 +277,8 @@ template <class Group> struct Engine {
     }
 
     // fold: one bucket and shift of a window hash. A bucket has five taps at most.
-    template <int FORMAT> __device__ Z folded(const Hash& h, u64 d, u32 item) {
+    // `peak`: the largest |x|².
+    template <int FORMAT> __device__ Z folded(const Hash& h, u64 d, u32 item, double& peak) {
         const u32 tau = item & 3, reads = h.reads, reach = reads / 2;
         const double* taps = table<double>(h.taps);
         // Step i of the walk is t = i - reach, and falls into bucket t mod buckets.
@@ -293,17 +301,18 @@ template <class Group> struct Engine {
         for (u32 k = 0; k < 5; k++) {
             sum.x = fma(w[k], v[k].x, sum.x);
             sum.y = fma(w[k], v[k].y, sum.y);
+            peak = fmax(peak, norm(v[k]));
         }
         return sum;
     }
-    __device__ double fold(const Hash& h, u32 line, u64 d, u32 item) {
+    __device__ double fold(const Hash& h, u32 line, u64 d, u32 item, double& peak) {
         Z sum;
         switch (args().format) {
-        case 0: sum = folded<0>(h, d, item); break;
-        case 1: sum = folded<1>(h, d, item); break;
-        case 2: sum = folded<2>(h, d, item); break;
-        case 3: sum = folded<3>(h, d, item); break;
-        default: sum = folded<4>(h, d, item); break;
+        case 0: sum = folded<0>(h, d, item, peak); break;
+        case 1: sum = folded<1>(h, d, item, peak); break;
+        case 2: sum = folded<2>(h, d, item, peak); break;
+        case 3: sum = folded<3>(h, d, item, peak); break;
+        default: sum = folded<4>(h, d, item, peak); break;
         }
         source(h, 0, line)[item] = sum;
         return norm(sum);
@@ -448,7 +457,8 @@ template <class Group> struct Engine {
     }
 
     // Step k of up to three hashes at once: a comb makes pass k, a window folds and then makes
-    // pass k - 1. Adds up the energy of a comb's samples and of the first window's folded ones.
+    // pass k - 1. Adds up the energy of a comb's samples and of the first window's folded ones, and keeps the
+    // largest |x|² of those that a window reads.
     // Radix 64 is shared out by blocks; other items go to the last threads first, which have less
     // of that to do.
     FAR_MEMBER void advance(const Job* jobs, u32 count, u32 k, double* energy) {
@@ -500,7 +510,7 @@ template <class Group> struct Engine {
                         }
                         u64 d = jobs[i].offsets[line];
                         if (h.window && k == 0) {
-                            double e = fold(h, line, d, item);
+                            double e = fold(h, line, d, item, energy[2]);
                             if (i == 1) energy[1] += e;
                         } else {
                             pass(h, h.window ? k - 1 : k, line, d, item, energy[0]);
@@ -516,7 +526,7 @@ template <class Group> struct Engine {
 
     // Measures lines from..to of one hash.
     FAR_MEMBER void measure(const Hash& h, const u64* offsets, u32 from, u32 to) {
-        double unused[2];
+        double unused[3] = {0.0, 0.0, 0.0};
         Job job = {&h, offsets, from, to};
         for (u32 k = 0; k < steps_of(h); k++) {
             advance(&job, 1, k, unused);
@@ -995,7 +1005,7 @@ template <class Group> struct Engine {
         }
     }
 
-    // certify: how many of this block's buckets of the verifying hash are not explained.
+    // certify: how many of this block's buckets of the verifying hash are not explained, or no numbers.
     __device__ double unexplained(double limit, u32 known_end, u32 end) {
         const Hash& v = args().verify;
         u32 per = share(v), low = g.block * per;
@@ -1003,7 +1013,7 @@ template <class Group> struct Engine {
         u32 size = min_u32(per, v.buckets - low);
         peel_owned(v, low, size, known_end, end);
         double left = 0.0;
-        for (u32 b = g.thread; b < size; b += g.threads) left += One(g.pool() + 4 * b).energy() > limit;
+        for (u32 b = g.thread; b < size; b += g.threads) left += !(One(g.pool() + 4 * b).energy() <= limit);
         return left;
     }
 
@@ -1439,7 +1449,7 @@ template <class Group> struct Engine {
         const Hash& c = args().comb;
         Job jobs[3];
         first_jobs(jobs);
-        double energy[2] = {0.0, 0.0};
+        double energy[3] = {0.0, 0.0, 0.0};
         u32 k = 0;
         for (; k < c.passes; k++) {
             advance(jobs, 3, k, energy);
@@ -1581,7 +1591,7 @@ template <class Group> struct Engine {
             left = unexplained(limit, first, first + count().changes);
         } else {
             for (u32 b = g.rank; b < v.buckets; b += g.size)
-                left += One(bins(v, 0) + 4 * b).energy() > limit;
+                left += !(One(bins(v, 0) + 4 * b).energy() <= limit);
         }
         next_parts();
         leave(0, left);
@@ -1597,12 +1607,18 @@ template <class Group> struct Engine {
 #ifdef PROFILE
         if (g.rank == 0) ((u64*)((char*)head() + args().out_stride - 512))[63] = clock64();
 #endif
-        u32 status = run();
+        u32 status = run(), buckets = 0;
+        for (u32 r = 0; r < rounds; r++) buckets += args().window[r].buckets;
+        report(status, min_u32(count().known, args().capacity), buckets, last);
+    }
+
+    // What comes back ahead of the entries.
+    __device__ void report(u32 status, u32 known, u32 buckets, bool last) {
         if (g.rank == 0) {
             const Counters& n = count();
             Header h = {};
             h.status = status;
-            h.known = min_u32(n.known, args().capacity);
+            h.known = known;
             h.open = still_open();
             h.weak = n.weak;
             h.active = (u32)head_active;
@@ -1610,7 +1626,7 @@ template <class Group> struct Engine {
             h.left = (u32)head_left;
             h.noisy = noisy;
             h.rounds = rounds;
-            for (u32 r = 0; r < rounds; r++) h.buckets += args().window[r].buckets;
+            h.buckets = buckets;
             h.climbs = climbs;
             h.steps = steps;
             h.lines_read = lines_read;

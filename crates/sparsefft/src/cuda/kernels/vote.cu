@@ -41,10 +41,10 @@ struct Found {
     // Of the whole attempt: bits of the largest part of any bucket; rows with sums not finite.
     u64 largest;
     u32 bad, pad;
-    // Of one stage: bits of the largest energy, noise from the median and from
-    // the quartile, buckets above a threshold, elected
+    // Of one stage: bits of the largest energy and of the largest |change|² of two corrections; two
+    // measures of noise, buckets above a threshold, elected
     // frequencies; energies that reach and exceed the threshold of their row, and those kept.
-    u64 loudest;
+    u64 loudest, change[2];
     double noise[2];
     u32 above, elected;
     u32 reach[ROWS + 1], exceed[ROWS + 1], listed[ROWS + 1];
@@ -183,12 +183,15 @@ extern "C" __global__ void vote_energies(const __grid_constant__ Vote a, u32 fro
 }
 
 // How many energies of a row exceed a threshold.
-extern "C" __global__ void vote_above(const __grid_constant__ Vote a, u32 row, double threshold) {
+DEV void count_above(const Vote& a, u32 row, double threshold) {
     u32 above = 0;
     const double* e = a.energies + begin_of(a, row);
     for (u32 i = rank_of(); i < length_of(a, row); i += size_of_grid()) above += e[i] > threshold;
     for (int d = 16; d > 0; d >>= 1) above += __shfl_xor_sync(~0u, above, d);
     if ((threadIdx.x & 31) == 0 && above) atomicAdd(&a.found->above, above);
+}
+extern "C" __global__ void vote_above(const __grid_constant__ Vote a, u32 row, double threshold) {
+    count_above(a, row, threshold);
 }
 
 // cutoff, one digit of a selection: counts the energies of a row, gridDim.y rows from `row` on, that
@@ -405,9 +408,16 @@ DEV void order(double& a, double& b) {
 }
 
 // estimate: medians over the hashes, eight lanes per frequency, one hash each.
+// `elected`: of those just elected, at most so many. The second time the changes are zero if those of the
+// first were below `factor` times the noise that was left, or times the floor.
 extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loops, const u64* fs,
-                                        u32 count, Z* out) {
+                                        u32 count, Z* out, u32 elected, u32 again, double floor,
+                                        double factor) {
     const double unit = unit_of(a);
+    if (elected) count = min(count, a.found->elected);
+    const bool settled = again && __longlong_as_double((i64)a.found->change[0]) <
+                                      factor * fmax(a.found->noise[0], floor);
+    double largest = 0.0;
     const u32 lane = threadIdx.x & 7, all = (8 * count + 31) & ~31u;
     for (u32 i = rank_of(); i < all; i += size_of_grid()) {
         const u32 item = i >> 3;
@@ -434,6 +444,7 @@ extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loop
         order(part[2], part[4]); order(part[3], part[5]);
         order(part[1], part[4]); order(part[3], part[6]);
         order(part[1], part[2]); order(part[3], part[4]); order(part[5], part[6]);
+        double mine = 0.0;
         if (item < count && lane < 2) {
             double low = 0.0, high = 0.0;
 #pragma unroll
@@ -442,9 +453,14 @@ extern "C" __global__ void vote_medians(const __grid_constant__ Vote a, u32 loop
                 if (l == loops / 2) high = part[l];
             }
             double* to = (double*)(out + item);
-            to[lane] = 0.5 * (low + high);
+            to[lane] = mine = settled ? 0.0 : 0.5 * (low + high);
         }
+        const double other = __shfl_xor_sync(~0u, mine, 1);
+        largest = fmax(largest, fma(mine, mine, other * other));
     }
+    u64 bits = (u64)__double_as_longlong(largest);
+    for (int d = 16; d > 0; d >>= 1) bits = max(bits, __shfl_xor_sync(~0u, bits, d));
+    if ((threadIdx.x & 31) == 0 && bits) atomicMax(&a.found->change[again], bits);
 }
 
 DEV void add_model(const Vote& a, u64 at, Z v, double gain, double per_unit) {
@@ -556,13 +572,17 @@ vote_noise(const __grid_constant__ Vote a, u32 each, u32 rank, double divisor, u
     if (t == 0) a.found->noise[which] = __longlong_as_double((i64)prefix) / divisor;
 }
 
-// The same for the witness, from a finished selection.
-extern "C" __global__ void vote_witness(const __grid_constant__ Vote a, u32 row, double divisor) {
-    a.found->noise[0] = energy_of(a.ranks[2 * row]) / divisor;
+// The noise of the witness from a finished selection, and how many of its energies exceed `factor` times that,
+// or times the floor.
+extern "C" __global__ void vote_witness(const __grid_constant__ Vote a, u32 row, double divisor,
+                                        double floor, double factor) {
+    const double noise = energy_of(a.ranks[2 * row]) / divisor;
+    if (rank_of() == 0) a.found->noise[0] = noise;
+    count_above(a, row, factor * fmax(noise, floor));
 }
 
-// certify: the answer at one instant per block, values[instant] = Σ a_f e^{2πift/n}, always added up
-// in the same order.
+// certify: the answer at one instant per block, out[instant] = Σ a_f e^{2πift/n}, always added up
+// in the same order; behind these, the samples.
 extern "C" __global__ void __launch_bounds__(256)
 vote_instants(const __grid_constant__ Vote a, const u64* instants, const u64* fs, const Z* values,
               u32 count, Z* out) {
@@ -586,5 +606,6 @@ vote_instants(const __grid_constant__ Vote a, const u64* instants, const u64* fs
             sum.y += parts[w].y;
         }
         out[blockIdx.x] = sum;
+        out[gridDim.x + blockIdx.x] = sample(a, t);
     }
 }

@@ -606,7 +606,7 @@ wide_judge(const __grid_constant__ Wide a, u32 ordering) {
         double energy = norm(minus(bucket, mine));
         energy += __shfl_xor_sync(~0u, energy, 1);
         energy += __shfl_xor_sync(~0u, energy, 2);
-        left += lane == 0 && energy > limit;
+        left += lane == 0 && !(energy <= limit);
     }
 #pragma unroll
     for (u32 d = 16; d > 0; d >>= 1) left += __shfl_xor_sync(~0u, left, d);
