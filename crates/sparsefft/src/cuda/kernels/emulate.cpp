@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "emulate.hpp"
+
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
@@ -20,17 +22,6 @@ using std::atan2, std::copysign, std::fabs, std::floor, std::fma, std::fmax, std
     std::sqrt;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
 static void __syncthreads() {}
-
-struct float2 {
-    float x, y;
-};
-static float2 make_float2(float x, float y) { return {x, y}; }
-static float __fdividef(float a, float b) { return a / b; }
-#define __sincosf warp_sincosf
-static void warp_sincosf(float a, float* s, float* c) {
-    *s = std::sin(a);
-    *c = std::cos(a);
-}
 
 // Every lane runs until it needs the others, then the next one does; what they exchange lies on one of
 // two boards in turn.

@@ -10,6 +10,8 @@
 #include <functional>
 #include <vector>
 
+#include "emulate.hpp"
+
 #define EMULATED
 #define __device__
 #define __global__
@@ -25,17 +27,6 @@ using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std:
     std::sqrt;
 using std::atan2;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
-struct float2 {
-    float x, y;
-};
-static float2 make_float2(float x, float y) { return {x, y}; }
-static float __fdividef(float a, float b) { return a / b; }
-#define __sincosf warp_sincosf
-static void warp_sincosf(float a, float* s, float* c) {
-    *s = std::sin(a);
-    *c = std::cos(a);
-}
-
 typedef unsigned int u32;
 // Who waits for whom: so many arrive, then the next turn begins.
 struct Meeting {
