@@ -283,7 +283,9 @@ fn row(
 
 fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     let cufft = Cufft::open();
-    println!("numbers in brackets: status, barriers, rounds, lines, climbs, found, open");
+    println!(
+        "numbers in brackets: status, barriers, rounds (quick kernels: coefficients of the first list), lines, climbs, found, open"
+    );
     for (log_n, k, sigma, combs) in [
         (22u32, 50usize, 0.0, &[256usize, 512, 1024][..]),
         (22, 1000, 0.0, &[4096, 8192]),
