@@ -198,9 +198,11 @@ impl Hash {
         match &self.kind {
             Kind::Comb => {
                 let at = self.offsets.len() * reads;
-                // An unknown number of coefficients is found by finer and finer combs. And what cannot
-                // be read again as it was must be there when something is wrong with it.
+                // An unknown number of coefficients is found by finer and finer combs; so are those of
+                // one pass, where k is a bound. And what cannot be read again as it was must be there
+                // when something is wrong with it.
                 self.buffers.kept = run.plan.problem.k().is_none()
+                    || run.plan.menu().is_some()
                     || !self.fft.works_within()
                     || !run.signal.in_memory();
                 let Buffers { raw, measured, kept, .. } = &mut self.buffers;
