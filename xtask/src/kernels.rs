@@ -50,7 +50,15 @@ fn units() -> Vec<Unit> {
     };
     let cluster = |source, name: &str, architecture| Unit {
         source,
-        headers: &["fft.cuh", "locate.cuh", "sparse.cuh", "several.cuh", "four.cuh", "quick.cuh"],
+        headers: &[
+            "fft.cuh",
+            "locate.cuh",
+            "sparse.cuh",
+            "several.cuh",
+            "gates.cuh",
+            "quick.cuh",
+            "late.cuh",
+        ],
         ..sparse(name, architecture)
     };
     let vote = Unit {

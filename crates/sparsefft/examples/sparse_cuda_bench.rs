@@ -283,7 +283,9 @@ fn row(
 
 fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     let cufft = Cufft::open();
-    println!("numbers in brackets: status, barriers, rounds, lines, climbs, found, open");
+    println!(
+        "numbers in brackets: status, barriers, rounds (quick kernels: coefficients of the first list), lines, climbs, found, open"
+    );
     for (log_n, k, sigma, combs) in [
         (22u32, 50usize, 0.0, &[256usize, 512, 1024][..]),
         (22, 1000, 0.0, &[4096, 8192]),
@@ -615,7 +617,7 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
         if name.contains("quick_profile") {
             let stamps = plan.stamps()?;
             let since: Vec<i64> =
-                stamps[..21].iter().map(|&s| (s.wrapping_sub(stamps[0]) as i64).max(-1)).collect();
+                stamps.iter().map(|&s| (s.wrapping_sub(stamps[0]) as i64).max(-1)).collect();
             println!("    cycles since the start: {since:?}");
         } else if name.contains("profile") {
             stages(&plan, data.signal())?;

@@ -79,12 +79,6 @@ pub(super) struct Entry {
     im: f64,
 }
 
-impl Entry {
-    pub(super) fn new(f: u64, re: f64, im: f64) -> Self {
-        Entry { f, re, im }
-    }
-}
-
 /// As `struct Header`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -212,13 +206,10 @@ pub(super) struct QuickArgs {
     verify_back: u64,
     verify_taps: u64,
     verify_roots: u64,
-    verify_series: u64,
     verify_reads: u32,
-    verify_terms: u32,
+    pad: u32,
     verify_energy: f64,
     verify_leak: f64,
-    verify_beta2: f64,
-    verify_slope: f64,
 }
 
 impl From<&Args> for QuickArgs {
@@ -245,13 +236,10 @@ impl From<&Args> for QuickArgs {
             verify_back: a.verify.back,
             verify_taps: a.verify.taps,
             verify_roots: a.verify.roots,
-            verify_series: a.verify.series,
             verify_reads: a.verify.reads,
-            verify_terms: a.verify.terms,
+            pad: 0,
             verify_energy: a.verify.energy,
             verify_leak: a.verify.leak,
-            verify_beta2: a.verify.beta2,
-            verify_slope: a.verify.slope,
         }
     }
 }
@@ -281,9 +269,16 @@ impl From<&Args> for NoisyArgs {
     }
 }
 
+/// Most blocks of a cluster.
+const CLUSTER: usize = 16;
+
 /// Bytes of `struct Slot` and `struct Counters` with the words of the barrier behind.
 const SLOT: usize = 304;
 const COUNTERS: usize = 64;
+
+/// As in `enum Status`.
+const BLIND: u32 = 4;
+const FULL: u32 = 7;
 
 /// How a transform on the device ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,18 +293,41 @@ pub(super) enum Status {
     Left(&'static str),
 }
 
+/// Word of the header with [`rounds`](Header::rounds), which the quick kernels may write first.
+pub(super) const ROUNDS_WORD: usize = 4;
+
 impl Header {
+    /// How many coefficients the quick kernels put in order first; the others are in order behind them.
+    pub(super) fn first(&self) -> usize {
+        self.rounds.min(self.known) as usize
+    }
+
+    /// What a block says at its end, in a word behind the entries: how many of its verifying buckets are left
+    /// unexplained, and in bit 31 whether a list had no room.
+    pub(super) fn hear(&mut self, verdict: u64) {
+        if self.status() != Status::Explained {
+            return;
+        }
+        if verdict >> 31 & 1 != 0 {
+            self.status = FULL;
+        } else if verdict != 0 {
+            self.status = BLIND;
+        }
+    }
+
     pub(super) fn status(&self) -> Status {
         match self.status {
             1 => Status::Explained,
             2 => Status::Crowded,
             3 if self.noisy == 0 => Status::Blind("bins stayed open"),
             3 => Status::Left("bins stayed open"),
-            4 if self.noisy == 0 => Status::Blind("other samples hold more than those of the comb"),
-            4 => Status::Left("other samples hold more than those of the comb"),
+            BLIND if self.noisy == 0 => {
+                Status::Blind("other samples hold more than those of the comb")
+            }
+            BLIND => Status::Left("other samples hold more than those of the comb"),
             5 => Status::Left("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
-            7 if self.noisy == 0 => Status::Blind("a list on the device was full"),
+            FULL if self.noisy == 0 => Status::Blind("a list on the device was full"),
             8 => Status::Left("there is noise, or far more than was asked for"),
             9 => Status::Left("an independent hash holds more than the answer"),
             _ => Status::Left("a list on the device was full"),
@@ -424,9 +442,13 @@ impl Level {
     /// Sets the most coefficients that come back.
     fn results(&mut self, capacity: usize) {
         self.args.capacity = capacity as u32;
-        // Room for clock readings behind the entries.
-        let bytes = size_of::<Header>() + capacity * size_of::<Entry>() + 512;
-        self.args.out_stride = bytes as u64;
+        // Behind the entries a word of every block, and room for clock readings.
+        self.args.out_stride = (self.verdicts() + 8 * CLUSTER + 512) as u64;
+    }
+
+    /// Where the quick kernels write a word of every block, in bytes.
+    pub(super) fn verdicts(&self) -> usize {
+        size_of::<Header>() + self.args.capacity as usize * size_of::<Entry>()
     }
 
     fn verified_by(
@@ -763,6 +785,20 @@ impl Level {
         real: bool,
         attempts: u32,
     ) -> Result<crate::algorithms::Answer, &'static str> {
+        let mut found = Found::new(plan.problem.n, entries.len());
+        found.take(entries);
+        self.answer_of(plan, head, found, real, attempts)
+    }
+
+    /// The same of what has been taken already.
+    pub(super) fn answer_of(
+        &self,
+        plan: &Prepared,
+        head: &Header,
+        found: Found,
+        real: bool,
+        attempts: u32,
+    ) -> Result<crate::algorithms::Answer, &'static str> {
         let problem = &plan.problem;
         let lanes = 4 * head.lines as usize;
         let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
@@ -776,20 +812,10 @@ impl Level {
         let noisy = head.noisy != 0;
         // Drops what corrections have brought down to the floor.
         let negligible = 0.25 * limit / lanes as f64;
-        let scale = problem.n as f64;
-        // One pass over what has just come over the bus. The kernels for many coefficients have sorted it.
-        let mut peaks = Vec::with_capacity(entries.len());
-        let (mut sorted, mut last) = (true, 0);
-        for e in entries {
-            sorted &= e.f >= last;
-            last = e.f;
-            if e.re * e.re + e.im * e.im > negligible {
-                peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
-            }
-        }
+        let mut peaks = found.above(negligible);
         if self.without_comb() {
+            let scale = problem.n as f64;
             add_up(&mut peaks, negligible * scale * scale);
-            sorted = true;
         }
         let rest = if noisy || !peaks.is_empty() {
             head.noise / head.power.max(f64::MIN_POSITIVE)
@@ -828,13 +854,73 @@ impl Level {
             (Algorithm::Auto, true) => Algorithm::Robust,
             (named, _) => named,
         };
-        if !sorted {
-            sort_by_index(&mut peaks, problem.n);
-        }
         if real {
             symmetrise(&mut peaks, problem.n);
         }
         Ok(crate::algorithms::Answer { algorithm, peaks, certificate })
+    }
+}
+
+/// Coefficients as they come from the device: one run of them after the other, each in order or not.
+pub(super) struct Found {
+    n: u64,
+    peaks: Vec<Peak>,
+    /// Where the last run begins.
+    run: usize,
+    sorted: bool,
+    /// The least |X/n|².
+    weakest: f64,
+}
+
+impl Found {
+    pub(super) fn new(n: u64, capacity: usize) -> Self {
+        let peaks = Vec::with_capacity(capacity);
+        Found { n, peaks, run: 0, sorted: true, weakest: f64::INFINITY }
+    }
+
+    /// Takes a run, in one pass over what has just come over the bus.
+    pub(super) fn take(&mut self, entries: impl ExactSizeIterator<Item = Entry>) {
+        // Two runs are merged, more are sorted.
+        self.sorted &= self.run == 0;
+        self.run = self.peaks.len();
+        let (scale, mut last) = (self.n as f64, 0);
+        self.peaks.reserve(entries.len());
+        for e in entries {
+            self.sorted &= e.f >= last;
+            last = e.f;
+            self.weakest = self.weakest.min(e.re * e.re + e.im * e.im);
+            self.peaks.push(Peak { index: e.f, value: Complex::new(e.re, e.im) * scale });
+        }
+    }
+
+    /// Those with |X/n|² above a limit, in order.
+    fn above(mut self, limit: f64) -> Vec<Peak> {
+        if !self.sorted {
+            sort_by_index(&mut self.peaks, self.n);
+        } else if self.run > 0 {
+            merge_last(&mut self.peaks, self.run);
+        }
+        if self.weakest <= limit {
+            let limit = limit * self.n as f64 * self.n as f64;
+            self.peaks.retain(|p| p.value.norm_sqr() > limit);
+        }
+        self.peaks
+    }
+}
+
+/// Merges a second run, from `run` on, into the first. It is short: most stay where they are, or move a little.
+fn merge_last(peaks: &mut [Peak], run: usize) {
+    let late = peaks[run..].to_vec();
+    let (mut first, mut second, mut at) = (run, late.len(), peaks.len());
+    while second > 0 {
+        at -= 1;
+        if first > 0 && peaks[first - 1].index > late[second - 1].index {
+            first -= 1;
+            peaks[at] = peaks[first];
+        } else {
+            second -= 1;
+            peaks[at] = late[second];
+        }
     }
 }
 
@@ -964,32 +1050,47 @@ mod tests {
     type Four = unsafe extern "C" fn(u64, u32, u32, *const Z, f64, *mut u64, *mut Z) -> u32;
     type Functions = (Emulate, Size, Several, Four);
 
+    /// A library of code that emulates kernels.
+    fn build(source: &str, name: &str) -> Option<*mut c_void> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
+        let library = format!("sparsefft-emulate-{name}-{}.so", std::process::id());
+        let library = std::env::temp_dir().join(library);
+        let built = std::process::Command::new("c++")
+            .args([
+                "-std=c++20",
+                "-O2",
+                "-w",
+                "-fno-strict-aliasing",
+                "-fPIC",
+                "-shared",
+                "-pthread",
+                "-o",
+            ])
+            .arg(&library)
+            .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
+            .arg(format!("{folder}/{source}"))
+            .status();
+        if !built.is_ok_and(|s| s.success()) {
+            let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
+            return None;
+        }
+        let name = CString::new(library.to_str()?).ok()?;
+        // SAFETY: a library without constructors, just built.
+        let opened = unsafe { dlopen(name.as_ptr(), 2) };
+        assert!(!opened.is_null());
+        let _ = std::fs::remove_file(&library);
+        Some(opened)
+    }
+
     /// The emulation, compiled once per run; without a C++ compiler the tests say so.
     /// `SPARSEFFT_EMULATE_FLAGS=-fsanitize=thread` (and libtsan in `LD_PRELOAD`) looks for missing
     /// barriers.
     fn emulation() -> Option<Functions> {
         static BUILT: OnceLock<Option<Functions>> = OnceLock::new();
         *BUILT.get_or_init(|| {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
-            let library =
-                std::env::temp_dir().join(format!("sparsefft-emulate-{}.so", std::process::id()));
-            let built = std::process::Command::new("c++")
-                .args(["-std=c++20", "-O2", "-w", "-fPIC", "-shared", "-pthread", "-o"])
-                .arg(&library)
-                .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
-                .arg(format!("{folder}/emulate.cpp"))
-                .status();
-            if !built.is_ok_and(|s| s.success()) {
-                let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
-                return None;
-            }
-            let name = CString::new(library.to_str()?).ok()?;
-            // SAFETY: a library without constructors, just built; the types are those of its
-            // functions.
+            let opened = build("emulate.cpp", "sparse")?;
+            // SAFETY: the types are those of its functions.
             unsafe {
-                let opened = dlopen(name.as_ptr(), 2);
-                assert!(!opened.is_null());
-                let _ = std::fs::remove_file(&library);
                 Some((
                     std::mem::transmute::<*mut c_void, Emulate>(dlsym(opened, c"emulate".as_ptr())),
                     std::mem::transmute::<*mut c_void, Size>(dlsym(
@@ -1007,6 +1108,166 @@ mod tests {
                 ))
             }
         })
+    }
+
+    type Quick = unsafe extern "C" fn(*const QuickArgs, u32, u32, u32, u32) -> bool;
+
+    type Rough = unsafe extern "C" fn(*const NoisyArgs, u32, u32, u32, u32, u32) -> bool;
+    type Response = unsafe extern "C" fn(f64) -> f64;
+
+    /// `emulate_cluster.cpp`, likewise.
+    fn cluster() -> Option<(Quick, Rough, Response)> {
+        static BUILT: OnceLock<Option<(Quick, Rough, Response)>> = OnceLock::new();
+        *BUILT.get_or_init(|| {
+            let opened = build("emulate_cluster.cpp", "cluster")?;
+            // SAFETY: the types are those of its functions.
+            unsafe {
+                let size: extern "C" fn() -> u32 =
+                    std::mem::transmute(dlsym(opened, c"emulate_quick_size".as_ptr()));
+                assert_eq!(size() as usize, size_of::<QuickArgs>());
+                let size: extern "C" fn() -> u32 =
+                    std::mem::transmute(dlsym(opened, c"emulate_noisy_size".as_ptr()));
+                assert_eq!(size() as usize, size_of::<NoisyArgs>());
+                let noisy = dlsym(opened, c"emulate_noisy".as_ptr());
+                let quick = dlsym(opened, c"emulate_quick".as_ptr());
+                let response = dlsym(opened, c"emulate_response".as_ptr());
+                Some((
+                    std::mem::transmute::<*mut c_void, Quick>(quick),
+                    std::mem::transmute::<*mut c_void, Rough>(noisy),
+                    std::mem::transmute::<*mut c_void, Response>(response),
+                ))
+            }
+        })
+    }
+
+    /// `quick.cu` or `noisy.cu` on a signal: what it says at its end, and the coefficients.
+    fn run_cluster(
+        problem: &Problem,
+        x: &[Complex<f64>],
+        (bins, verify, threads, bytes): (usize, usize, u32, u32),
+        seed: u32,
+    ) -> Option<(Header, BTreeMap<u64, Complex<f64>>)> {
+        let (quick, noisy, _) = cluster()?;
+        let rough = problem.noise != Noise::Exact;
+        let plan = Plan::new(problem.clone()).unwrap();
+        let sigmas = crate::stages::certify::upper_quantile(problem.failure / (4 * bins) as f64);
+        let make = if rough { Level::noisy } else { Level::quick };
+        let level = make(plan.prepared(), bins, verify, sigmas).unwrap();
+        let mut out = vec![u64::MAX; level.args.out_stride as usize / 8];
+        let mut args = level.args;
+        args.x = x.as_ptr() as u64;
+        args.tables = level.tables.as_ptr() as u64;
+        args.out = out.as_mut_ptr() as u64;
+        let (b, v) = (bins as u32, verify as u32);
+        // SAFETY: all buffers have the sizes that the level gives.
+        let ended = unsafe {
+            if rough {
+                noisy(&NoisyArgs::from(&args), b, v, threads, bytes, seed)
+            } else {
+                quick(&QuickArgs::from(&args), b, threads, bytes, seed)
+            }
+        };
+        assert!(ended, "threads wait for ever");
+        // SAFETY: the header and its entries lie at the start of the output.
+        let (mut head, entries) = unsafe {
+            let head = *out.as_ptr().cast::<Header>();
+            let at = out.as_ptr().cast::<u8>().add(size_of::<Header>()).cast::<Entry>();
+            (head, std::slice::from_raw_parts(at, head.known as usize))
+        };
+        for &verdict in &out[level.verdicts() / 8..][..if rough { 16 } else { bins / 256 }] {
+            head.hear(verdict);
+        }
+        let (early, late) = entries.split_at(head.rounds as usize);
+        assert!(early.is_sorted_by_key(|e| e.f) && late.is_sorted_by_key(|e| e.f));
+        let found = entries.iter().map(|e| (e.f, Complex::new(e.re, e.im))).collect();
+        Some((head, found))
+    }
+
+    /// Bins, verifying buckets, threads, and bytes of shared memory, as `QUICK` in `sparse.rs`.
+    const SHAPES: [(usize, usize, u32, u32); 3] =
+        [(256, 32, 256, 112 << 10), (1024, 128, 384, 144 << 10), (4096, 512, 384, 176 << 10)];
+
+    #[test]
+    fn the_quick_kernels_know_the_verifying_window() {
+        let Some((.., response)) = cluster() else { return };
+        let window = Kaiser::new(VERIFY_BETA, 64);
+        let (series, top, slope) = window.polynomial();
+        for i in 0..=2000 {
+            let x = f64::from(i) * 1e-3;
+            let exact = series.iter().fold(0.0, |sum, c| sum * (top - slope * x * x) + c);
+            // SAFETY: plain numbers.
+            let off = unsafe { response(x) } - exact;
+            assert!(off.abs() < 2e-15, "{off:e} at {x}");
+        }
+    }
+
+    /// So many signals by a kernel, in noise of 20 dB or without: all that are explained are right. Gives how many
+    /// have open bins, and how many are left to the general kernel.
+    fn explained(
+        shape: (usize, usize, u32, u32),
+        (log_n, k, range): (u32, usize, f64),
+        rough: bool,
+        signals: u32,
+    ) -> Option<(u32, u32)> {
+        let (mut opened, mut left) = (0, 0);
+        let (sigma, noise, limit, steps) = match rough {
+            true => (0.1, Noise::Snr(20.0), 0.02, 5),
+            false => (0.0, Noise::Exact, 1e-9 * range, 3),
+        };
+        for seed in 0..signals {
+            let (truth, x) = signal(1 << log_n, k, range, sigma, u64::from(seed));
+            let (head, found) = run_cluster(&asked(1 << log_n, k, noise), &x, shape, seed)?;
+            opened += u32::from(head.steps > steps);
+            if head.status() != Status::Explained {
+                left += 1;
+                continue;
+            }
+            assert!(found.keys().eq(truth.keys()), "k {k} seed {seed}");
+            for (f, a) in &truth {
+                let off = (found[f] - a).norm();
+                assert!(off < limit, "k {k} seed {seed}: {off:e} at {f}");
+            }
+        }
+        let _ = writeln!(
+            std::io::stderr(),
+            "k {k}, noise {sigma}: of {signals} signals {opened} have open bins, {left} are left"
+        );
+        Some((opened, left))
+    }
+
+    /// How many signals of each kind these tests take.
+    fn signals(usual: u32) -> u32 {
+        std::env::var("SPARSEFFT_EMULATE_SIGNALS").map_or(usual, |v| v.parse().unwrap())
+    }
+
+    #[test]
+    fn the_quick_kernel_solves_open_bins() {
+        let signals = signals(4);
+        for (shape, log_n, k, range, open) in
+            [(0, 18, 50, 1.0, 1), (0, 16, 60, 1e2, 1), (1, 19, 220, 1.0, 2), (2, 20, 1000, 1.0, 4)]
+        {
+            let kind = (log_n, k, range);
+            let Some((opened, left)) = explained(SHAPES[shape], kind, false, signals) else {
+                return;
+            };
+            assert!(opened >= open.min(signals), "k {k}: {opened} of {signals} have open bins");
+            // With k = 1000, three of a hundred have a bin with five.
+            assert!(left <= 1 + signals / 12, "k {k}: {left} of {signals} are left");
+        }
+    }
+
+    #[test]
+    fn the_noisy_kernel_solves_crowded_bins() {
+        let shapes =
+            [(1024, 32, 192, 112 << 10), (4096, 128, 384, 227 << 10), (4096, 512, 384, 227 << 10)];
+        let signals = signals(1);
+        for (shape, log_n, k) in [(0, 18, 50), (1, 20, 220), (2, 20, 1000)] {
+            let Some((_, left)) = explained(shapes[shape], (log_n, k, 1.0), true, signals) else {
+                return;
+            };
+            // One of ten is expected to be with k = 1000, fewer with fewer.
+            assert!(left <= 1 + signals / 5, "k {k}: {left} of {signals} are left");
+        }
     }
 
     /// Runs level one of a problem on a signal.

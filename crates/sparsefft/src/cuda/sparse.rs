@@ -8,7 +8,9 @@
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
-use super::level::{Args, Entry, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, Status};
+use super::level::{
+    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, ROUNDS_WORD, Status,
+};
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
 use super::{Device, Signal, failed};
@@ -57,8 +59,8 @@ struct Quick {
 /// bins for a coefficient, a few hold three.
 const QUICK: [Quick; 3] = [
     Quick { bins: 8, verify: 5, cluster: 1, threads: 256, shared: 112 << 10, most: 64 },
-    Quick { bins: 10, verify: 7, cluster: 4, threads: 288, shared: 144 << 10, most: 256 },
-    Quick { bins: 12, verify: 9, cluster: 16, threads: 288, shared: 176 << 10, most: 1024 },
+    Quick { bins: 10, verify: 7, cluster: 4, threads: 384, shared: 144 << 10, most: 256 },
+    Quick { bins: 12, verify: 9, cluster: 16, threads: 384, shared: 176 << 10, most: 1024 },
 ];
 /// The kernels of `noisy.cu`, likewise.
 const NOISY: [Quick; 3] = [
@@ -204,8 +206,14 @@ struct Ready {
     /// Page-locked memory for what comes back, as 8-byte words.
     landing: Landing,
     kernel: Kernel,
+    /// Blocks of a quick kernel, each of which has the last word on its buckets.
+    blocks: usize,
     /// Whether all words of the landing place are [`NOTHING`].
     blank: bool,
+    /// The landing place of the transform before, and what that one left there. It is made blank while the next
+    /// one is under way.
+    before: Landing,
+    left: Option<Header>,
     /// What the last transform said.
     last: Option<Header>,
 }
@@ -223,6 +231,19 @@ enum Kernel {
     Quick,
     /// Those of `noisy.cu`.
     Noisy,
+}
+
+impl Kernel {
+    /// The shape of a quick kernel for a level.
+    fn shape(self, level: &Level) -> Option<Quick> {
+        let shapes = match self {
+            Kernel::General => return None,
+            Kernel::Quick => &QUICK,
+            Kernel::Noisy => &NOISY,
+        };
+        let (bins, verify) = level.sizes();
+        shapes.iter().find(|q| 1 << q.bins == bins && 1 << q.verify == verify).copied()
+    }
 }
 
 /// Page-locked memory that results are copied to.
@@ -281,7 +302,6 @@ impl Drop for Landing {
 pub struct CudaPlan {
     device: Device,
     plan: Plan,
-    kernels: Arc<SparseKernels>,
     /// Bins of the first try, if they are not the planned ones.
     bins: Option<usize>,
     /// The planned bins, then four times as many, and so on.
@@ -298,6 +318,8 @@ pub struct CudaPlan {
     workspace: Mutex<Workspace>,
     /// Buffers of the voting algorithms.
     votes: Pool,
+    /// Dropped last: what was launched may have written its last word and not have ended.
+    kernels: Arc<SparseKernels>,
 }
 
 impl std::fmt::Debug for CudaPlan {
@@ -429,29 +451,35 @@ impl CudaPlan {
         quick.start(device, &self.kernels, &self.plan, part)?;
         let mut crowded = true;
         let mut done = Vec::with_capacity(part.len());
-        let direct = quick.direct(part.len());
-        for (i, signal) in part.iter().enumerate() {
-            let outcome = quick.result(device, &self.plan, part.len(), i)?;
-            crowded &= matches!(outcome, Err(Status::Crowded));
-            let Ok((head, entries)) = outcome else {
-                done.push(None);
-                continue;
-            };
-            let real = signal.is_real();
-            let answer = if direct {
-                let mut arriving = Arriving { from: &quick, device, entries, ended: Ok(()) };
-                let answer = quick.level.answer(plan, &head, &mut arriving, real, 1);
-                arriving.ended?;
-                quick.tidy(&head);
-                answer
-            } else {
-                // SAFETY: nothing is started on this level before the loop ends.
-                let entries = unsafe { entries.get() };
-                quick.level.answer(plan, &head, entries.iter().copied(), real, 1)
-            };
+        if quick.direct(part.len()) {
+            let (head, found) = quick.arriving(device, plan.problem.n)?;
+            crowded = head.status() == Status::Crowded;
+            let explained = head.status() == Status::Explained;
+            let real = part.first().is_some_and(Signal::is_real);
+            let answer = explained.then(|| quick.level.answer_of(plan, &head, found, real, 1));
             let read = 4 * head.lines_read;
             let finish = |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
-            done.push(answer.ok().map(finish));
+            done.push(answer.and_then(Result::ok).map(finish));
+        } else {
+            for (i, signal) in part.iter().enumerate() {
+                let outcome = quick.result(device, &self.plan, part.len(), i)?;
+                crowded &= matches!(outcome, Err(Status::Crowded));
+                let Ok((head, entries)) = outcome else {
+                    done.push(None);
+                    continue;
+                };
+                // SAFETY: nothing is started on this level before the loop ends.
+                let entries = unsafe { entries.get() };
+                let mut found = Found::new(plan.problem.n, entries.len());
+                for run in [&entries[..head.first()], &entries[head.first()..]] {
+                    found.take(run.iter().copied());
+                }
+                let answer = quick.level.answer_of(plan, &head, found, signal.is_real(), 1);
+                let read = 4 * head.lines_read;
+                let finish =
+                    |answer| self.plan.finish(answer, read, Vec::new(), Place::Gpu, started);
+                done.push(answer.ok().map(finish));
+            }
         }
         if crowded {
             self.pause.store(QUICK_PAUSE, Ordering::Relaxed);
@@ -813,12 +841,13 @@ impl CudaPlan {
         let mut bytes = vec![0u8; end];
         self.device.synchronize()?;
         if ready.direct(1) {
-            if ready.landing.words * 8 < end {
+            let landing = if ready.left.is_some() { &ready.before } else { &ready.landing };
+            if landing.words * 8 < end {
                 return Ok(Vec::new());
             }
             // SAFETY: the landing place has this many bytes.
             bytes.copy_from_slice(unsafe {
-                std::slice::from_raw_parts(ready.landing.at.cast::<u8>(), end)
+                std::slice::from_raw_parts(landing.at.cast::<u8>(), end)
             });
         } else {
             let Some(out) = &ready.out else { return Ok(Vec::new()) };
@@ -859,6 +888,7 @@ impl Ready {
         let mut level = level;
         level.tables = Vec::new();
         level.args.tables = tables.device_ptr(stream).0;
+        let blocks = kernel.shape(&level).map_or(0, |shape| shape.cluster as usize);
         Ok(Ready {
             level,
             tables,
@@ -868,7 +898,10 @@ impl Ready {
             batch: 0,
             landing: Landing::empty(),
             kernel,
+            blocks,
             blank: false,
+            before: Landing::empty(),
+            left: None,
             last: None,
         })
     }
@@ -919,11 +952,10 @@ impl Ready {
     ) -> Result<(), Error> {
         let stream = device.stream();
         let batch = args.batch as usize;
-        let (bins, verify) = self.level.sizes();
-        let fits = |q: &Quick| 1 << q.bins == bins && 1 << q.verify == verify;
+        let shape = self.kernel.shape(&self.level);
         let noisy = self.kernel == Kernel::Noisy;
         let loaded = if noisy { &kernels.noisy } else { &kernels.quick };
-        let Some((shape, function)) = loaded.iter().find(|(q, _)| fits(q)) else {
+        let Some((shape, function)) = loaded.iter().find(|(q, _)| Some(*q) == shape) else {
             return Err(Error::Device("the quick kernel is missing".into()));
         };
         let shape = *shape;
@@ -1059,14 +1091,75 @@ impl Ready {
         Ok(())
     }
 
-    /// Everything that a kernel wrote into the landing place has been read: the next one finds it blank. Not
-    /// sooner, since lines that are written by both sides travel back and forth.
-    fn tidy(&mut self, head: &Header) {
+    /// Makes the landing place of the transform before blank, which is read: lines that are written by both
+    /// sides travel back and forth, so this comes while the next one is waited for.
+    fn tidy(&mut self) {
+        let Some(head) = self.left.take() else { return };
         let known = head.known.min(self.level.args.capacity) as usize;
         let words = (size_of::<Header>() + known * size_of::<Entry>()) / 8;
-        // SAFETY: the landing place has this many words, which the kernel writes once.
-        unsafe { std::slice::from_raw_parts_mut(self.landing.at, words) }.fill(NOTHING);
-        self.blank = true;
+        let verdicts = self.level.verdicts() / 8;
+        for (from, count) in [(0, words), (verdicts, self.blocks)] {
+            // SAFETY: the landing place has these words, which the kernel wrote once each.
+            let words = unsafe { std::slice::from_raw_parts_mut(self.before.at.add(from), count) };
+            words.fill(NOTHING);
+        }
+    }
+
+    /// What the kernel writes into the landing place, as it comes: the coefficients, those of a second run, the
+    /// header, and the words of the blocks. Where these confirm what was found, everything that the kernel writes
+    /// has been read, and the next one finds another landing place, a blank one.
+    fn arriving(&mut self, device: &Device, n: u64) -> Result<(Header, Found), Error> {
+        let capacity = self.level.args.capacity as usize;
+        // SAFETY: a word of the header.
+        let early = unsafe { self.arrived(device, self.landing.at.add(ROUNDS_WORD)) }?;
+        let first = (early as u32 as usize).min(capacity);
+        let mut found = Found::new(n, first + first / 16 + 8);
+        found.take(self.arrived_entries(device, 0, first)?.iter().copied());
+        let mut head = self.arrived_header(device)?;
+        let known = (head.known as usize).min(capacity);
+        if head.status() == Status::Explained {
+            let late = known.saturating_sub(first);
+            if late > 0 {
+                found.take(self.arrived_entries(device, first, late)?.iter().copied());
+            }
+            for i in 0..self.blocks {
+                let at = self.level.verdicts() / 8 + i;
+                // SAFETY: these words lie behind the entries.
+                head.hear(unsafe { self.arrived(device, self.landing.at.add(at)) }?);
+            }
+        }
+        self.last = Some(head);
+        if head.status() == Status::Explained {
+            // After the first time both are blank.
+            self.blank = self.before.words > 0;
+            std::mem::swap(&mut self.landing, &mut self.before);
+            self.left = Some(head);
+        }
+        Ok((head, found))
+    }
+
+    /// Waits for so many entries.
+    fn arrived_entries(
+        &self,
+        device: &Device,
+        from: usize,
+        count: usize,
+    ) -> Result<&[Entry], Error> {
+        const WORDS: usize = size_of::<Entry>() / 8;
+        // SAFETY: as many entries lie in the landing place.
+        let first = unsafe { self.landing.at.add(size_of::<Header>() / 8 + WORDS * from) };
+        for i in 0..WORDS * count {
+            // SAFETY: likewise. Most are there when the first one is.
+            unsafe {
+                if first.add(i).read_volatile() == NOTHING {
+                    self.arrived(device, first.add(i))?;
+                }
+            }
+        }
+        // What is read next was written before what has been seen.
+        std::sync::atomic::fence(Ordering::Acquire);
+        // SAFETY: they are there, and are not written to again before the next transform.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast(), count) })
     }
 
     /// A word that the kernel writes, which is there sooner than the driver knows that the kernel has ended, and
@@ -1124,6 +1217,7 @@ impl Ready {
         let total = if batch == 1 { bytes } else { stride * batch };
         device.shared.context.bind_to_thread().map_err(failed)?;
         self.landing.reserve(total)?;
+        self.blank = false;
         // SAFETY: the landing place has this many words, the buffer on the device as many.
         unsafe {
             let to = std::slice::from_raw_parts_mut(self.landing.at, total / 8);
@@ -1139,7 +1233,13 @@ impl Ready {
             return None;
         }
         // SAFETY: inside the landing place, which is aligned; any bits are a header.
-        Some(unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() })
+        let mut head = unsafe { *self.landing.at.cast::<u8>().add(i * stride).cast::<Header>() };
+        let verdicts = (i * stride + self.level.verdicts()) / 8;
+        for word in 0..self.blocks {
+            // SAFETY: several signals bring all their words.
+            head.hear(unsafe { *self.landing.at.add(verdicts + word) });
+        }
+        Some(head)
     }
 
     /// Transforms these signals and waits for the results to be there.
@@ -1154,6 +1254,7 @@ impl Ready {
             self.clear(device)?;
         }
         self.launch(device, kernels, signals)?;
+        self.tidy();
         self.fetch(device, plan, signals.len())?;
         self.wait(device, signals.len())
     }
@@ -1198,9 +1299,7 @@ impl Ready {
         i: usize,
     ) -> Result<Result<(Header, Entries), Status>, Error> {
         let (stride, prefix) = (self.level.args.out_stride as usize, self.prefix(plan));
-        let head =
-            if self.direct(batch) { Some(self.arrived_header(device)?) } else { self.header(i) };
-        let Some(head) = head else {
+        let Some(head) = self.header(i) else {
             return Err(Error::Device("a result is missing".into()));
         };
         self.last = Some(head);
@@ -1209,7 +1308,7 @@ impl Ready {
         }
         let known = (head.known as usize).min(self.level.args.capacity as usize);
         let bytes = size_of::<Header>() + known * size_of::<Entry>();
-        if batch == 1 && !self.direct(batch) && bytes > prefix {
+        if batch == 1 && bytes > prefix {
             // More than expected: fetch the whole.
             self.landing.reserve(stride)?;
             // SAFETY: as in `fetch`.
@@ -1231,60 +1330,6 @@ impl Ready {
 struct Entries {
     at: *const Entry,
     count: usize,
-}
-
-/// The entries that a kernel writes into the landing place, as they come.
-struct Arriving<'a> {
-    from: &'a Ready,
-    device: &'a Device,
-    entries: Entries,
-    /// What went wrong.
-    ended: Result<(), Error>,
-}
-
-impl Iterator for Arriving<'_> {
-    type Item = Entry;
-
-    fn next(&mut self) -> Option<Entry> {
-        if self.entries.count == 0 || self.ended.is_err() {
-            return None;
-        }
-        let at = self.entries.at.cast::<u64>();
-        // SAFETY: as many entries lie there, each of three words.
-        let words = unsafe { [0, 1, 2].map(|i| at.add(i).read_volatile()) };
-        // Nearly all are there when the header is.
-        let [f, re, im] = if words.contains(&NOTHING) { self.late(at)? } else { words };
-        let entry = Entry::new(f, f64::from_bits(re), f64::from_bits(im));
-        // SAFETY: at most one past the last.
-        self.entries.at = unsafe { self.entries.at.add(1) };
-        self.entries.count -= 1;
-        Some(entry)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.entries.count, Some(self.entries.count))
-    }
-}
-
-impl ExactSizeIterator for Arriving<'_> {}
-
-impl Arriving<'_> {
-    /// Waits for an entry.
-    #[cold]
-    fn late(&mut self, at: *const u64) -> Option<[u64; 3]> {
-        let mut words = [0; 3];
-        for (i, word) in words.iter_mut().enumerate() {
-            // SAFETY: the words of an entry in the landing place.
-            match unsafe { self.from.arrived(self.device, at.add(i)) } {
-                Ok(value) => *word = value,
-                Err(error) => {
-                    self.ended = Err(error);
-                    return None;
-                }
-            }
-        }
-        Some(words)
-    }
 }
 
 impl Entries {

@@ -12,25 +12,16 @@
 #include <thread>
 #include <vector>
 
+#include "emulate.hpp"
+
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
 #define __align__(n) alignas(n)
-using std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
+using std::atan2, std::copysign, std::fabs, std::floor, std::fma, std::fmax, std::fmin, std::log2, std::rint,
     std::sqrt;
 static double rsqrt(double v) { return 1.0 / sqrt(v); }
 static void __syncthreads() {}
-
-struct float2 {
-    float x, y;
-};
-static float2 make_float2(float x, float y) { return {x, y}; }
-static float __fdividef(float a, float b) { return a / b; }
-#define __sincosf warp_sincosf
-static void warp_sincosf(float a, float* s, float* c) {
-    *s = std::sin(a);
-    *c = std::cos(a);
-}
 
 // Every lane runs until it needs the others, then the next one does; what they exchange lies on one of
 // two boards in turn.
@@ -194,12 +185,18 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
     warp = &lanes;
     const Ring ring = {n, n - 1, 1.0 / n};
     std::vector<Z> phasors(4 * ALL_LANES);
-    double places[ALL_LANES];
-    for (u32 l = 0; l < ALL_LANES; l++) places[l] = place_of(l, e);
+    float places[ALL_LANES];
+    float2 w[ALL_LANES];
+    double energy = 0.0;
+    for (u32 l = 0; l < ALL_LANES; l++) energy += norm(u[l]);
+    for (u32 l = 0; l < ALL_LANES; l++) {
+        places[l] = place_of(l, e);
+        w[l] = make_float2(u[l].x / sqrt(energy), u[l].y / sqrt(energy));
+    }
     u32 none = 0;
     bool good[32];
     lanes.run([&](u32 lane) {
-        const Several several = {ring, u, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
+        const Several several = {ring, u, energy, w, places, phasors.data(), &none, 0, e, lane, b, bins, 1.0 / bins};
         u64 frequency;
         Z value;
         good[lane] = several.solve(scale, m, 8 * m, noise, limit, 0.0, frequency, value);

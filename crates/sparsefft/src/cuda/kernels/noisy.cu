@@ -31,6 +31,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     static const u32 FOLDERS = 4, THREADS = F::COMB + 32 * FOLDERS;
     static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
     static const u32 HALF = F::COMB / 2, OTHERS = THREADS - HALF;
+    // Threads that decode one frequency; the others decode two.
+    static const u32 SINGLES = (F::COMB * 3 / 8 + 31) / 32 * 32;
     static const u32 ACTIVE = F::BINS * 3 / 8 < HALF ? F::BINS * 3 / 8 : HALF;
     // Open bins: that a block may have, of all, that a block solves; groups of warps that solve them.
     static const u32 MINE = 12, OPENS = 48, SOLVES = OPENS / CLUSTER, ROLES = 6;
@@ -54,7 +56,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
     };
     struct Solver {
         Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
-        double places[ALL_LANES];
+        // The same of energy one, in single precision.
+        float2 w[SOLVES][ALL_LANES];
+        double energies[SOLVES];
+        float places[ALL_LANES];
     };
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SOLVES> {
         // The other lines come after the exchange, tones after the sums.
@@ -96,6 +101,78 @@ template <class S> struct Two {
         return e;
     }
 };
+
+// locate and estimate: two frequencies that are not close, one of them by each of two neighbouring lanes; as twin
+// and fit_two in locate.cuh. True for both if they explain the bin.
+template <class S>
+DEV bool pair_of_lines(const Ring& ring, const Two<S>& l, u32 b, double bin, double limit, u32 lane, u64& f, Z& a) {
+    const u32 which = lane & 1, its = lane ^ 1;
+    const double far = (double)l.far;
+    double a00 = 0.0, a11 = 0.0;
+    Z a01 = z_of(0.0, 0.0), b0 = a01, b1 = a01;
+#pragma unroll
+    for (u32 j = 0; j < 2; j++) {
+#pragma unroll
+        for (u32 i = 0; i < 2; i++) {
+            const Z u0 = l.at(j, i), u1 = l.at(j, i + 1), u2 = l.at(j, i + 2);
+            a00 += norm(u0);
+            a11 += norm(u1);
+            a01 = add_conj(a01, u1, u0);
+            b0 = add_conj(b0, scaled(u2, -1.0), u0);
+            b1 = add_conj(b1, scaled(u2, -1.0), u1);
+        }
+    }
+    double det = a00 * a11 - norm(a01);
+    bool good = det > 1e-12 * a00 * a11;
+    const double inverse = inverse_of(good ? det : 1.0);
+    const Z c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), inverse);
+    const Z half = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), -0.5 * inverse);
+    const Z r = square_root(minus(times(half, half), c0));
+    double t = turns(which ? minus(half, r) : plus(half, r)), away;
+    // The values on both lines say how far the phase has turned.
+    Z z = cis(t), w = times(conj(z), shuffled(z, its));
+    Z gram = times(w, z_of(w.x + 1.0, w.y));
+    gram = times(w, z_of(gram.x + 1.0, gram.y));
+    gram = z_of(gram.x + 1.0, gram.y);
+    det = 16.0 - norm(gram);
+    good &= det >= 1e-9;
+    const Z near = project(l, 0, z), there = project(l, 1, z);
+    const Z near_value = minus(scaled(near, 4.0), times(gram, shuffled(near, its)));
+    const Z far_value = minus(scaled(there, 4.0), times(gram, shuffled(there, its)));
+    const double back = -t * far;
+    t += turns(times(times(far_value, cis(back - rint(back))), conj(near_value))) * inverse_of(far);
+    good &= apart(t, __shfl_xor_sync(~0u, t, 1)) >= 0.08;
+    f = ring.snap(t, S::B, bin, b, away);
+    good &= f != __shfl_xor_sync(~0u, f, 1);
+    // Least squares over both lines.
+    z = ring.root(f);
+    const Z turn = ring.phase(f, l.far), other = shuffled(z, its), other_turn = shuffled(turn, its);
+    w = times(conj(z), other);
+    gram = times(w, z_of(w.x + 1.0, w.y));
+    gram = times(w, z_of(gram.x + 1.0, gram.y));
+    gram = z_of(gram.x + 1.0, gram.y);
+    gram = plus(gram, times(times(conj(turn), other_turn), gram));
+    det = 64.0 - norm(gram);
+    good &= det >= 1e-12 * 64.0;
+    const Z right = add_conj(project(l, 0, z), project(l, 1, z), turn);
+    a = scaled(minus(scaled(right, 8.0), times(gram, shuffled(right, its))), inverse_of(good ? det : 1.0));
+    // What they leave, of one line each.
+    Z mine = a, theirs = shuffled(a, its);
+    if (which) {
+        mine = times(mine, turn);
+        theirs = times(theirs, other_turn);
+    }
+    double left = 0.0;
+#pragma unroll
+    for (u32 tau = 0; tau < 4; tau++) {
+        left += norm(minus(minus(l.at(which, tau), mine), theirs));
+        mine = times(mine, z);
+        theirs = times(theirs, other);
+    }
+    left += __shfl_xor_sync(~0u, left, 1);
+    const u32 mine_good = good && left <= limit, its_good = __shfl_xor_sync(~0u, mine_good, 1);
+    return mine_good && its_good;
+}
 
 // Of positive numbers; what is not a number stays below 2^31 as well.
 DEV u32 high_bits(double v) { return (u32)(__double_as_longlong(v) >> 32) & 0x7fffffffu; }
@@ -203,7 +280,7 @@ template <class S> struct Sample {
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const Noisy& args) {
     typedef Rough<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS, PAD = S::PAD;
-    extern __shared__ __align__(16) char memory[];
+    SHARED_MEMORY
     typename S::Shared& s = *(typename S::Shared*)memory;
     const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
     const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;
@@ -246,7 +323,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     pass<S>(s, WINDOW_GATE);
     STAMP(3)
 
-    const u32 terms = (args.verify_terms + 3) & ~3u;
     const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.125 * args.bin);
     const double rounding = ROUNDING * ROUNDING * power;
     if (combs) {
@@ -337,35 +413,31 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         some_threads_sync<S::COMB>();
         const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE;
-        const bool pairs = t >= S::HALF;
-        const u32 entry = pairs ? t - S::HALF : t;
-        if (entry < active) {
-            const u32 local = s.act[entry], b = c * ROWS + local / R + R * (local % R);
-            const Two<S> l = lanes_of(local);
-            const double own = OWN_ROUNDING * s.levels.energies[local];
-            double left, away;
-            u64 f[2];
-            Z a[2];
-            if (!pairs) {
-                f[0] = ring.snap(single(l), S::B, args.bin, b, away);
-                left = fit_one(ring, l, f[0], a[0]);
-                s.levels.guess.one[entry].f[0] = f[0];
-                s.levels.guess.one[entry].a[0] = a[0];
-                s.levels.guess.one[entry].good = left <= floor * args.two_lines[1] + own;
-            } else {
-                double turn[2];
-                bool good = twin(l, turn) && apart(turn[0], turn[1]) >= 0.08;
-                if (good) {
-                    f[0] = ring.snap(turn[0], S::B, args.bin, b, away);
-                    f[1] = ring.snap(turn[1], S::B, args.bin, b, away);
-                    good = f[0] != f[1] && fit_two(ring, l, f, a, left) &&
-                           left <= floor * args.two_lines[2] + own;
-                    s.levels.guess.two[entry].f[0] = f[0];
-                    s.levels.guess.two[entry].f[1] = f[1];
-                    s.levels.guess.two[entry].a[0] = a[0];
-                    s.levels.guess.two[entry].a[1] = a[1];
-                }
-                s.levels.guess.two[entry].good = good;
+        if (t < S::SINGLES) {
+            for (u32 entry = t; entry < active; entry += S::SINGLES) {
+                const u32 local = s.act[entry], b = c * ROWS + local / R + R * (local % R);
+                const Two<S> l = lanes_of(local);
+                Guess& guess = s.levels.guess.one[entry];
+                double away;
+                guess.f[0] = ring.snap(single(l), S::B, args.bin, b, away);
+                const double left = fit_one(ring, l, guess.f[0], guess.a[0]);
+                guess.good = left <= floor * args.two_lines[1] + OWN_ROUNDING * s.levels.energies[local];
+            }
+        } else {
+            // Two neighbouring lanes for two frequencies.
+            const u32 half = (S::COMB - S::SINGLES) / 2;
+            for (u32 first = 0; first < active; first += half) {
+                const u32 entry = first + (t - S::SINGLES) / 2, local = s.act[entry < active ? entry : 0];
+                const u32 b = c * ROWS + local / R + R * (local % R);
+                const double limit = floor * args.two_lines[2] + OWN_ROUNDING * s.levels.energies[local];
+                u64 f;
+                Z a;
+                const bool good = pair_of_lines<S>(ring, lanes_of(local), b, args.bin, limit, lane, f, a);
+                if (entry >= active) continue;
+                Guess& guess = s.levels.guess.two[entry];
+                guess.f[t & 1] = f;
+                guess.a[t & 1] = a;
+                if ((t & 1) == 0) guess.good = good;
             }
         }
         some_threads_sync<S::COMB>();
@@ -419,21 +491,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
                 const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
                 const Z* from = (const Z*)x + other_line(number, point, q);
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                                 (u32)__cvta_generic_to_shared(&s.lines[number][q][point])),
-                             "l"(from)
-                             : "memory");
+                copy_here(&s.lines[number][q][point], from);
             }
         }
         if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
         wait_for_others(1);
         part<S>();
-        asm volatile("cp.async.wait_all;" ::: "memory");
-#ifdef RACECHECK
-        wait_for_others(1);
-#else
-        asm volatile("bar.sync 5, %0;" ::"n"(32 * S::FOLDERS) : "memory");
-#endif
+        copied_here();
+        some_threads_sync<32 * S::FOLDERS, 5>();
         for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
             const u32 number = i / S::ONE, point = i % S::ONE;
             Z v[8];
@@ -485,13 +550,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         } else {
             // The others send meanwhile.
             const u32 u = t - S::HALF;
-            const auto others_sync = [] {
-#ifdef RACECHECK
-                __syncthreads();
-#else
-                asm volatile("bar.sync 4, %0;" ::"n"(S::OTHERS) : "memory");
-#endif
-            };
+            const auto others_sync = [] { some_threads_sync<S::OTHERS, 4>(); };
             others_sync();
             for (u32 k = u; k < CLUSTER * S::MINE; k += S::OTHERS) {
                 const u32 b = k / S::MINE, i = k % S::MINE;
@@ -548,17 +607,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         if (t >= busy) {
             // The others peel what is known already.
             pass<S>(s, FIND_GATE);
-            peel<S>(args, s, terms, c, false, false, t - busy, S::THREADS - busy);
+            peel<S>(args, s, c, false, false, t - busy, S::THREADS - busy);
             wait_for_others(3 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
-            const auto group_sync = [&] {
-#ifdef RACECHECK
-                __syncthreads();
-#else
-                asm volatile("bar.sync %0, %1;" ::"r"(2 + group), "n"(32 * S::ROLES) : "memory");
-#endif
-            };
+            const auto group_sync = [&] { named_sync(2 + group, 32 * S::ROLES); };
             // Numbers of frequencies, ranks and scales that find the most together, one after the other.
             const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | 1 << 24 | FAR << 16
                               : role == 1 ? 2 << 11 | 1 << 8 | 2 | 4 << 27 | 2 << 24 | 2 << 16
@@ -581,11 +634,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                         sum = scaled(sum, args.bin);
                     }
                     s.solver.u[slot][lane] = sum;
+                    const double energy = warp_sum(norm(sum)), unit = inverse_root_of(energy);
+                    s.solver.w[slot][lane] = make_float2((float)(sum.x * unit), (float)(sum.y * unit));
+                    if (lane == 0) s.solver.energies[slot] = energy;
                 }
                 if (lane == 0) s.solved[group][role] = 0;
                 group_sync();
-                const double own = OWN_ROUNDING * warp_sum(norm(s.solver.u[slot][lane]));
-                const Several several = {ring, s.solver.u[slot], s.solver.places, s.solver.phasors[warp],
+                const double energy = s.solver.energies[slot], own = OWN_ROUNDING * energy;
+                const Several several = {ring, s.solver.u[slot], energy, s.solver.w[slot], s.solver.places, s.solver.phasors[warp],
                                          s.solved[group], S::ROLES, args.e, lane, b, S::B, args.bin};
                 u64 f = 0;
                 Z a;
@@ -645,7 +701,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     // The values carry errors of their own into the buckets, as in sparse.cuh.
     const double shared = 1.0 + (double)Shares<S>(s, second, c, lane).all / S::V;
     const double limit_v = floor_v * args.threshold[4] + 80.0 * shared * noise / (8.0 * S::B);
-    conclude<S>(args, s, head, h, status, floor_v, limit_v, terms, c, peeled, second, t);
+    conclude<S>(args, s, head, h, status, floor_v, limit_v, c, peeled, second, t);
 }
 
 #define NOISY(LOGB, LOGV, CLUSTER)                                                              \

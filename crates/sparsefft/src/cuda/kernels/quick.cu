@@ -8,38 +8,54 @@
 // 2. Transforms over j2: the bins. A warp of its own transforms one shift of the verifying window.
 // 3. Bins that hold something are listed and decoded, as one frequency by half of the threads and as
 //    two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. Bins with three or four frequencies, or two that are close, get four more shifts, of these bins
-//    alone, by the definition; their frequencies are the roots of the polynomial that the eight
-//    shifts satisfy. These shifts are read at the start, with their neighbours.
-// 5. What was found leaves the verifying buckets, and they are judged; what was found goes out in order.
-#include "four.cuh"
+// 4. What was found leaves the verifying buckets. Bins with three frequencies or more, or two that are
+//    close, are still open: their frequencies are what the buckets hold now, mostly alone. They are
+//    decoded there, as one or two; every block hears of them, and solves the open bins (late.cuh).
+// 5. These leave the buckets as well, and all buckets are judged; what was found goes out in order.
+#include "late.cuh"
 #include "quick.cuh"
 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Shape : Frame<LOGB, LOGV, CLUSTER, 1> {
     typedef Frame<LOGB, LOGV, CLUSTER, 1> F;
-    // More threads than hold points decode, where warps are few.
-    static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, THREADS = DECODE + 32 * F::HELPERS;
-    // Of them, some send what was found while others ask for more about the rest.
-    static const u32 SENDERS = CLUSTER == 1 ? DECODE : DECODE / 2;
-    // A warp solves a bin with three frequencies or more.
-    static const u32 OPENS = 8;
-    static_assert(32 * OPENS <= THREADS, "");
+    // More threads than hold points decode, where warps are few. They also peel and judge; the others put what was
+    // found in order.
+    static const u32 DECODE = CLUSTER == 1 ? F::COMB : 2 * F::COMB, ORDER = 128;
+    static const u32 THREADS = DECODE + ORDER;
+    static_assert(32 * F::HELPERS <= ORDER, "");
+    // Threads for one shift of a bucket.
+    static const u32 WAYS = DECODE / (4 * F::OWN);
+    // Open bins of a block, frequencies that it sees in its buckets; those of all open bins, and those of them
+    // that reach the buckets of a block.
+    static const u32 OPENS = 8, SEEN = 16, LATE = 128, REACH = 32;
+    static_assert(F::OWN == 32, "a bucket for every lane of a warp");
     // Warps that fold, one bucket and shift per thread.
-    static const u32 FOLDERS = (THREADS - F::COMB) / 32;
-    static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS, "");
+    static const u32 FOLDERS = 4;
+    static_assert(4 * F::V / CLUSTER <= 32 * FOLDERS && F::COMB + 32 * FOLDERS <= THREADS, "");
     static const u32 MOST = F::BINS * 3 / 8, ACTIVE = MOST < DECODE / 2 ? MOST : DECODE / 2;
 
-    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * OPENS> {
+    struct Shared : Kept<F, FOLDERS, 2 * ACTIVE> {
         Z tiles[F::TILES];
-        Tone tones[F::EACH * CLUSTER];
+        Tone tones[F::EACH * CLUSTER + REACH];
         Z folded[F::HELPERS * F::FOLDED];
-        Guess one[ACTIVE], two[ACTIVE];
-        // The other four shifts of the teeth, eight teeth summed up for each remainder of a bin mod 8;
-        // of the open bins, from every block.
-        Z later[8][F::COMB];
-        Z more[OPENS][CLUSTER][4];
+        // Of bins, and of buckets, while others may still read those.
+        Guess one[ACTIVE], two[ACTIVE], bucket_one[F::OWN], bucket_two[F::OWN];
+        // The open bins of every block; all of them in order, and where they are among those.
+        Z open_lanes[CLUSTER * OPENS][4];
+        unsigned short open_bins[CLUSTER * OPENS], open_at[CLUSTER * OPENS];
+        // What the buckets of every block show, [number][sender], and what its own do.
+        Z seen_values[SEEN * CLUSTER], own_values[SEEN];
+        u64 seen_keys[SEEN * CLUSTER], own_keys[SEEN];
+        u32 seen[CLUSTER], came[CLUSTER];
+        // Those of every open bin; what was found in the end, and what of it reaches buckets of this block.
+        u32 picks[CLUSTER * OPENS];
+        u64 picked[CLUSTER * OPENS][4], late_keys[LATE], reach_keys[REACH];
+        Z picked_values[CLUSTER * OPENS][4], late_values[LATE], reach_values[REACH];
+        u32 late, reach;
         double power, wideness;
         u32 act[ACTIVE];
+        // Finds that came, side by side; how many were put in order.
+        unsigned short order[F::EACH * CLUSTER];
+        u32 ordered;
     };
 };
 
@@ -56,7 +72,7 @@ template <class S> DEV u32 bin_of(u32 c, u32 i) { return c * S::ROWS + i / S::R 
 template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Quick& args) {
     typedef Shape<LOGB, LOGV, CLUSTER> S;
     const u32 R = S::R, T = S::T, ROWS = S::ROWS;
-    extern __shared__ __align__(16) char memory[];
+    SHARED_MEMORY
     typename S::Shared& s = *(typename S::Shared*)memory;
     const u32 t = threadIdx.x, lane = t & 31, warp = t >> 5;
     const u32 c = blockIdx.x % CLUSTER, signal = blockIdx.x / CLUSTER;
@@ -71,38 +87,41 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
         const Point<S> at(t);
         const u32 j2 = c * ROWS + at.column;
         const u64 first = args.step * (R * at.y + j2) + at.tau, step = args.step * (R * T);
-        Z v[8], later[8], w[4];
+        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         ask_turns<S>(args, w, j2, at.y);
-        load<8>(x, args.format, later, [&](u32 q) { return first + 4 + q * step; });
         block_sync();
         arrive<S>();
         STAMP(1)
         columns<S>(s, v, w, c, t);
         STAMP(2)
-        // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
-        Radix<3, 1, Z>::run(later);
-#pragma unroll
-        for (u32 k = 0; k < 8; k++) s.later[k][t] = later[k];
     } else {
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, false);
+        if (i == 32) s.late = s.reach = 0;
+        if (i < CLUSTER * S::OPENS) s.picks[i] = 0;
         Tables<S>(args, i).keep(s, i);
-        Fold<S> fold(args, x, c, i);
-        block_sync();
-        arrive<S>();
-        fold.send(s, c, i);
+        if (i < 32 * S::FOLDERS) {
+            Fold<S> fold(args, x, c, i);
+            block_sync();
+            arrive<S>();
+            fold.send(s, c, i);
+        } else {
+            block_sync();
+            arrive<S>();
+            if (CLUSTER > 1) wait_for_others(1);
+            await<S>();
+        }
         pass<S>(s, WINDOW_GATE);
     }
     part<S>();
     if (!helper) pass<S>(s, POINTS_GATE);
-    const u32 terms = (args.verify_terms + 3) & ~3u;
     STAMP(3)
 
     if (helper) {
         const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c;
-        if (shift < 4) transform_window<S>(args, s, shift, lane);
-        wait_for_others(CLUSTER == 1 ? 4 : 5);
+        if (shift < 4 && warp < S::DECODE / 32 + S::HELPERS) transform_window<S>(args, s, shift, lane);
+        wait_for_others(2);
     } else {
         if (!combs || CLUSTER == 1) {
             const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.25 * args.bin);
@@ -165,141 +184,201 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                 s.two[i].good = good;
             }
         }
-        some_threads_sync<S::DECODE>();
-        STAMP(6)
-        const auto note_open = [&](u32 i) {
+    }
+    __syncthreads();
+    STAMP(6)
+    const u32 active = s.active < S::ACTIVE ? s.active : S::ACTIVE;
+    // Number i of what may have been found.
+    const auto found_at = [&](u32 i, u64& f, Z& a) {
+        const u32 entry = i >> 1, which = i & 1;
+        const bool there = i < 2 * active, one = there && s.one[entry].good;
+        const bool two = there && !one && s.two[entry].good;
+        if (there && !one && !two && !which && t < S::DECODE) {
             const u32 at = atomicAdd(&s.open, 1u);
-            if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[i]);
-        };
-        if (CLUSTER > 1) {
-            for (u32 i = t; i < active; i += S::DECODE)
-                if (!s.one[i].good && !s.two[i].good) note_open(i);
-            some_threads_sync<S::DECODE>();
+            if (at < S::OPENS) s.opened[at] = bin_of<S>(c, s.act[entry]);
         }
-        if (t >= S::SENDERS) {
-            tell_opens<S, S::DECODE - S::SENDERS>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), t - S::SENDERS);
-            wait_for_others(1);
-        } else {
-            // Finds go into this block's list, and to the blocks whose buckets they reach.
-            for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::SENDERS) {
-                const u32 entry = i >> 1, which = i & 1;
-                const bool there = i < 2 * active, one = there && s.one[entry].good;
-                const bool two = there && !one && s.two[entry].good, found = two || (one && !which);
+        if (!two && !(one && !which)) return false;
+        const Guess& g = one ? s.one[entry] : s.two[entry];
+        f = g.f[which];
+        a = g.a[which];
+        return true;
+    };
+    u64 f = 0;
+    Z a = z_of(0.0, 0.0);
+    if (t < S::DECODE) {
+        // Finds go to the blocks whose buckets they reach.
+        for (u32 i = t; i < (2 * active + 31) / 32 * 32; i += S::DECODE) {
+            const bool found = found_at(i, f, a);
+            u32 at = 0;
+            if (CLUSTER == 1) {
                 const u32 mask = __ballot_sync(~0u, found);
-                u32 at = 0;
-                if (CLUSTER == 1 && there && !one && !two && !which) note_open(entry);
                 if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
                 at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
-                if (found) {
-                    const Guess& g = one ? s.one[entry] : s.two[entry];
-                    keep<S>(args, s, FIND_GATE, c, at, g.f[which], g.a[which]);
-                }
             }
-            some_threads_sync<S::SENDERS, 3>();
-            tell<S, S::SENDERS>(s, c, 0, 0, t);
-            if (CLUSTER == 1 && t == 0) {
+            if (found) send_to_buckets<S>(args, s, FIND_GATE, c, at, f, a);
+        }
+        some_threads_sync<S::DECODE>();
+        const u32 mine = s.open < S::OPENS ? s.open : S::OPENS;
+        if (CLUSTER == 1) {
+            if (t == 0) {
+                s.came[0] = s.found < S::EACH ? s.found : S::EACH;
                 s.opens[0].open = s.open;
                 s.opens[0].crowded = s.active > S::ACTIVE;
             }
+        } else if (t < CLUSTER) {
+            const u32 sent = s.sent[t] < S::EACH ? s.sent[t] : S::EACH;
+            put<S>(s, FIND_GATE, t, s.came + c, sent);
+            announce<S>(s, FIND_GATE, t, 4 + 24 * sent);
+        } else if (t >= S::DECODE / 2) {
+            const u32 others = S::DECODE / 2, thread = t - others;
+            tell_opens<S, others>(s, c, s.active > S::ACTIVE, z_of(0.0, 0.0), thread);
+            for (u32 i = thread; i < 4 * mine * CLUSTER; i += others) {
+                const u32 tau = i & 3, number = i / 4 % mine, to = i / 4 / mine, b = s.opened[number];
+                put<S>(s, OPEN_GATE, to, &s.open_lanes[c * S::OPENS + number][tau],
+                       s.rows[(b % ROWS * 4 + tau) * S::PAD + b / R]);
+            }
+            if (thread < CLUSTER) announce<S>(s, OPEN_GATE, thread, sizeof(Opens) + 64 * mine);
         }
+        wait_for_others(CLUSTER == 1 ? 0 : 1);
+    } else {
+        // And to the blocks of their part of the frequencies, which put them in order.
+        const u32 thread = t - S::DECODE;
+        if (CLUSTER > 1) {
+            for (u32 i = thread; i < (2 * active + 31) / 32 * 32; i += S::ORDER) {
+                const bool found = found_at(i, f, a);
+                const u32 mask = __ballot_sync(~0u, found);
+                u32 at = 0;
+                if (lane == 0 && mask) at = atomicAdd(&s.found, __popc(mask));
+                at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+                if (found) {
+                    Entry e = {f, a.x, a.y};
+                    s.known[at] = e;
+                    send_to_order<S>(args, s, ORDER_GATE, c, f, a);
+                }
+            }
+            some_threads_sync<S::ORDER, 2>();
+            tell_shares<S, S::ORDER>(s, c, thread);
+        }
+        wait_for_others(1);
     }
     STAMP(7)
     part<S>();
-    pass<S>(s, OPEN_GATE);
-    STAMP(8)
-
-    // Lane b has the number of open bins up to those of block b.
-    u32 open = lane < CLUSTER ? s.opens[lane].open : 0;
-    const u32 own = s.opens[c].open;
-    const bool crowded = __any_sync(~0u, lane < CLUSTER && s.opens[lane].crowded);
-    const bool many = __any_sync(~0u, open > S::OPENS);
-#pragma unroll
-    for (u32 d = 1; d < 32; d <<= 1) {
-        const u32 before = __shfl_up_sync(~0u, open, d);
-        if (lane >= d) open += before;
-    }
-    const u32 ends = open;
-    open = __shfl_sync(~0u, open, 31);
     const double power = s.power, floor = ROUNDING * ROUNDING * power * args.bin;
-    u32 status = first_status(power, s.wideness);
-    if (status == EXPLAINED && crowded) status = TOO_CROWDED;
-    if (status == EXPLAINED && many) status = OPEN;
-    bool peeled = false, second = false;
+    const double leaks = args.verify_leak * args.verify_leak * power;
+    const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
+    const double limit_v = floor_v * args.threshold[4];
+    u32 status = first_status(power, s.wideness), seen = 0, open = 0;
+    if (t < S::DECODE) {
+        // peel: what was found leaves the verifying buckets.
+        pass<S>(s, FIND_GATE);
+        STAMP(8)
+        const u32 came = line_up<S>(s, lane, t);
+        if (CLUSTER > 1) some_threads_sync<S::DECODE>();
+        if (CLUSTER == 1) wait_for_others(1);
+        STAMP(15)
+        // The last warp has little to peel.
+        if (warp == S::DECODE / 32 - 1) {
+            pass<S>(s, OPEN_GATE);
+            list_opens<S>(s, lane);
+        }
+#pragma unroll 1
+        for (u32 i = t; i < 2 * came; i += S::DECODE) {
+            const u32 slot = CLUSTER == 1 ? i / 2 : s.order[i / 2];
+            peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
+        }
+        STAMP(16)
+        pass<S>(s, VERIFY_GATE);
+        some_threads_sync<S::DECODE>();
+        STAMP(9)
+        pass<S>(s, OPEN_GATE);
+        open = count_opens<S>(s, lane, status);
+        if (status == EXPLAINED && open) {
+            const Z left = explain<S, S::WAYS>(s, t, seen);
+            if (t / 4 % S::WAYS == 0) s.verify[t / (4 * S::WAYS) * 4 + (t & 3)] = left;
+            some_threads_sync<S::DECODE>();
+            STAMP(10)
+            if (t < 96) {
+                // locate: one frequency of a bucket by a lane of the first warp, two by two of the others.
+                if (warp == 0) {
+                    look_for_one<S>(args, s, lane, open, limit_v, floor_v, c);
+                } else {
+                    look_for_two<S>(args, s, t - 32, open, limit_v, floor_v, c);
+                }
+                some_threads_sync<96, 3>();
+                STAMP(11)
+                if (warp == 0) show<S>(s, c, lane);
+            } else {
+                wait_for_others(1);
+            }
+        }
+    } else {
+        const u32 thread = t - S::DECODE;
+        pass<S>(s, ORDER_GATE);
+        const Shares<S> shares(s, 0, c, lane);
+        if (thread == 0) {
+            s.ordered = shares.all;
+            // The host may begin.
+            if (c == 0) ((u64*)head)[ROUNDS_WORD] = shares.all < args.capacity ? shares.all : args.capacity;
+        }
+        deliver<S, S::ORDER>(args, s, (Entry*)(head + 1), shares, 0, (Entry*)s.tiles, c, thread);
+        pass<S>(s, OPEN_GATE);
+        open = count_opens<S>(s, lane, status);
+        if (status == EXPLAINED && open) wait_for_others(2);
+    }
     Header h = {};
     h.lines = 1;
     h.steps = 3;
     // Everyone comes to the same status.
     if (status == EXPLAINED && open) {
-        if (CLUSTER > 1 && own && t == 0) expect(s, SUM_GATE, 64 * CLUSTER * own);
-        // Sixteen threads sum up a bin: its four shifts, a quarter of the points each. Others send meanwhile.
-        const u32 summing = CLUSTER == 1 ? 0 : S::SENDERS / 32;
-#pragma unroll 1
-        for (u32 o = 2 * (warp - summing); warp >= summing && o < open; o += S::THREADS / 16 - 2 * summing) {
-            const u32 low = __popc(__ballot_sync(~0u, ends <= o)), high = __popc(__ballot_sync(~0u, ends <= o + 1));
-            const u32 b = lane < 16 ? low : high, start = __shfl_sync(~0u, ends, b - 1 & 31);
-            const u32 number = o + (lane >> 4), i = number - (b ? start : 0), tau = t & 3;
-            const bool there = number < open;
-            const u32 bin = !there ? 0 : CLUSTER == 1 ? s.opened[i] : s.opens[b].bins[i];
-            Z sum = z_of(0.0, 0.0);
-#pragma unroll 4
-            for (u32 p = t / 4 % 4; p < S::POINTS; p += 4) {
-                const u32 turn = (R * (p % T) + c * ROWS + p / T) * bin & (S::B - 1);
-                const Z by = times(s.roots[turn / R], s.fine[turn % R]);
-                sum = plus(sum, times(s.later[bin & 7][4 * p + tau], by));
-            }
-            sum = plus(sum, shuffled(sum, lane ^ 4));
-            sum = plus(sum, shuffled(sum, lane ^ 8));
-            if (there && (t & 12) == 0) put<S>(s, SUM_GATE, b, &s.more[i][c][tau], sum);
-        }
-        part<S>();
-        // Those who have not sent anything solve.
-        const u32 all = S::THREADS / 32, solver = warp >= summing ? warp - summing : warp + all - summing;
-        if (solver < own) pass<S>(s, SUM_GATE);
-        STAMP(9)
-        peeled = 32 * own < S::THREADS;
-        if (solver >= own) {
-            // The others peel what is known already.
-            pass<S>(s, FIND_GATE);
-            peel<S>(args, s, terms, c, false, false, 32 * (solver - own) + lane, S::THREADS - 32 * own);
-        } else {
-            const u32 b = s.opened[solver], local = b % ROWS * R + b / R;
-            Z sum = z_of(0.0, 0.0);
-#pragma unroll
-            for (u32 i = 0; i < CLUSTER; i += 8)
-                if (i + lane / 4 < CLUSTER) sum = plus(sum, s.more[solver][i + lane / 4][lane & 3]);
-#pragma unroll
-            for (u32 d = 4; d < 32 && d < 4 * CLUSTER; d <<= 1) sum = plus(sum, shuffled(sum, lane ^ d));
-            sum = shuffled(scaled(sum, args.bin), lane & 3);
-            // Shift number lane mod 8.
-            const Z* low = s.rows + local / R * 4 * S::PAD + local % R;
-            const Z mine = lane & 4 ? sum : low[(lane & 3) * S::PAD];
-            Z a;
-            u64 f;
-            WORK_STAMP(11)
-            const u32 m = up_to_four(ring, mine, b, S::B, args.bin, floor * args.threshold[4], lane, f, a);
-            if (lane < m) keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
-            if (m == 0 && lane == 0) atomicAdd(&s.still, 1u);
-            WORK_STAMP(12)
-        }
-        STAMP(10)
-        __syncthreads();
-        second = true;
-        tell<S, S::THREADS>(s, c, 1, 0, t);
         part<S>();
         pass<S>(s, MORE_GATE);
-        open = __reduce_add_sync(~0u, lane < CLUSTER ? s.notes[1][lane].still : 0);
+        STAMP(12)
+        share_out<S>(s, open, lane, t);
+        __syncthreads();
+        // Four lanes for a bin.
+#pragma unroll 1
+        for (u32 first = 8 * warp; first < open; first += S::THREADS / 4) {
+            const u32 o = first + lane / 4, b = o < open ? s.open_bins[o] : 0, at = o < open ? s.open_at[o] : 0;
+            Z u[4];
+            if (CLUSTER == 1) {
+                const One l = bin_at<S>(s.rows, b % ROWS * R + b / R);
+#pragma unroll
+                for (u32 tau = 0; tau < 4; tau++) u[tau] = l.u[tau];
+            } else {
+#pragma unroll
+                for (u32 tau = 0; tau < 4; tau++) u[tau] = s.open_lanes[at][tau];
+            }
+            const u32 m = solve<S>(args, s, u, o, o < open, b, floor * args.threshold[4], limit_v, lane, f, a);
+            if (o < open && m == 0 && (lane & 3) == 0) atomicAdd(&s.still, 1u);
+            WORK_STAMP(13)
+            take_late<S>(args, s, (lane & 3) < m, f, a, c, lane);
+        }
         h.steps = 5;
     }
-    meet<S>();
-    pass<S>(s, FIND_GATE);
-    STAMP(15)
-    if (status == EXPLAINED && open) status = OPEN;
-    h.open = open;
-    h.lines_read = 2 * S::B + args.verify_reads;
-    h.power = power;
-    const double leaks = args.verify_leak * args.verify_leak * power;
-    const double floor_v = fma(ROUNDING * ROUNDING * power, args.verify_energy, leaks);
-    conclude<S>(args, s, head, h, status, floor_v, floor_v * args.threshold[4], terms, c, peeled, second, t);
+    __syncthreads();
+    STAMP(14)
+    h.open = s.still;
+    if (status == EXPLAINED && h.open) status = OPEN;
+    // The end: the certificate, and what the host reads.
+    if (t < S::DECODE) {
+        judge<S, S::WAYS>(s, limit_v, t, seen);
+    } else if (c == 0) {
+        const u32 room = s.ordered < args.capacity ? args.capacity - s.ordered : 0, thread = t - S::DECODE;
+        const u32 late = s.late < S::LATE ? s.late : S::LATE;
+        deliver_late<S>(s, (Entry*)(head + 1) + args.capacity - room, late < room ? late : room, late, thread);
+        if (thread == S::ORDER - 1) {
+            h.rounds = args.capacity - room;
+            h.known = h.rounds + (late < room ? late : room);
+            h.lines_read = S::B + args.verify_reads;
+            h.power = power;
+            if (status == EXPLAINED && s.ordered + s.late > args.capacity) status = FULL;
+            write_header(args, head, h, status, floor_v, limit_v, true);
+        }
+    }
+    __syncthreads();
+    STAMP(19)
+    if (t == 0) write_verdict(args, s, head, c);
+    STAMP(20)
 }
 
 #define QUICK(LOGB, LOGV, CLUSTER)                                                              \
@@ -318,5 +397,5 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER, u32 THREADS, u32 BYTES> struct Check 
     static_assert(S::THREADS == THREADS && sizeof(typename S::Shared) <= BYTES, "");
 };
 template struct Check<8, 5, 1, 256, 112 << 10>;
-template struct Check<10, 7, 4, 288, 144 << 10>;
-template struct Check<12, 9, 16, 288, 176 << 10>;
+template struct Check<10, 7, 4, 384, 144 << 10>;
+template struct Check<12, 9, 16, 384, 176 << 10>;

@@ -1,5 +1,6 @@
 // What the kernels of one cluster share: quick.cu without noise, noisy.cu with it.
 #pragma once
+#include "gates.cuh"
 #include "several.cuh"
 #include "sparse.cuh"
 
@@ -13,9 +14,9 @@ struct Quick {
     // Of the comb: distance of its teeth, roots, 1/B. Of the verifying window as in Hash.
     u64 step, roots;
     double bin;
-    u64 verify_step, verify_back, verify_taps, verify_roots, verify_series;
-    u32 verify_reads, verify_terms;
-    double verify_energy, verify_leak, verify_beta2, verify_slope;
+    u64 verify_step, verify_back, verify_taps, verify_roots;
+    u32 verify_reads, pad;
+    double verify_energy, verify_leak;
 };
 
 // Clock readings, behind the entries.
@@ -30,6 +31,10 @@ struct Quick {
 #define WORK_STAMP(i)
 #endif
 
+#ifndef EMULATED
+#define SHARED_MEMORY extern __shared__ __align__(16) char memory[];
+#endif
+
 struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
@@ -42,126 +47,6 @@ struct Guess {
 };
 
 DEV u32 padded_at(u32 e) { return e + (e >> 3); }
-
-// Blocks of a cluster write into each other's shared memory. A gate of the receiver counts the bytes that
-// come, so that nobody waits for anything else: barriers of the cluster would wait for all of memory. Race
-// checkers do not know gates: with RACECHECK there are plain stores, and barriers.
-enum Gates {
-    POINTS_GATE,
-    WINDOW_GATE,
-    VERIFY_GATE,
-    ENERGY_GATE,
-    OPEN_GATE,
-    FIND_GATE,
-    SUM_GATE,
-    MORE_GATE,
-    LEFT_GATE,
-    GATES
-};
-
-DEV u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-DEV u32 remote_at(u32 at, u32 block) {
-    u32 r;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at), "r"(block));
-    return r;
-}
-template <class T> DEV T* remote(T* p, u32 block) {
-    u64 at;
-    asm volatile("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((u64)p), "r"(block));
-    return (T*)at;
-}
-#define ASYNC "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
-DEV void store(u32 at, u32 gate, Z v) {
-    asm volatile(ASYNC ".v2.f64 [%0], {%1, %2}, [%3];" ::"r"(at), "d"(v.x), "d"(v.y), "r"(gate) : "memory");
-}
-DEV void store(u32 at, u32 gate, u64 v) {
-    asm volatile(ASYNC ".b64 [%0], %1, [%2];" ::"r"(at), "l"(v), "r"(gate) : "memory");
-}
-DEV void store(u32 at, u32 gate, double v) { store(at, gate, (u64)__double_as_longlong(v)); }
-DEV void store(u32 at, u32 gate, u32 v) {
-    asm volatile(ASYNC ".b32 [%0], %1, [%2];" ::"r"(at), "r"(v), "r"(gate) : "memory");
-}
-// *p = v in that block.
-template <class S, class Shared, class T> DEV void put(Shared& s, Gates gate, u32 block, T* p, T v) {
-    if (S::BLOCKS == 1) {
-        *p = v;
-        return;
-    }
-#ifdef RACECHECK
-    *remote(p, block) = v;
-#else
-    store(remote_at(shared_at(p), block), remote_at(shared_at(s.gates + gate), block), v);
-#endif
-}
-template <class Shared> DEV void make_gate(Shared& s, Gates gate, u32 count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(count) : "memory");
-}
-// So many bytes will come, to a gate of this block or of another.
-template <class Shared> DEV void expect(Shared& s, Gates gate, u32 bytes) {
-#ifndef RACECHECK
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(s.gates + gate)), "r"(bytes)
-                 : "memory");
-#endif
-}
-template <class S, class Shared> DEV void announce(Shared& s, Gates gate, u32 block, u32 bytes) {
-#ifndef RACECHECK
-    asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;" ::"r"(
-                     remote_at(shared_at(s.gates + gate), block)),
-                 "r"(bytes)
-                 : "memory");
-#endif
-}
-// Waits until everything has come.
-template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
-#ifndef RACECHECK
-    if (S::BLOCKS == 1) return;
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
-                 "@!p bra again;\n"
-                 "}" ::"r"(shared_at(s.gates + gate))
-                 : "memory");
-#endif
-}
-// A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
-DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
-// Everyone is there, and can be written to.
-template <class S> DEV void arrive() {
-    if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-template <class S> DEV void await() {
-    if (S::BLOCKS > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-// A barrier where gates are none: one block, or for race checkers.
-template <class S> DEV void part() {
-    if (S::BLOCKS == 1) block_sync();
-#ifdef RACECHECK
-    if (S::BLOCKS > 1) {
-        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    }
-#endif
-}
-// A barrier of the block, likewise.
-template <class S> DEV void meet() {
-    if (S::BLOCKS > 1) __syncthreads();
-    part<S>();
-}
-
-// A barrier of the first COUNT threads, or of other threads by another NUMBER beside it. Tools that look
-// for races know barriers of whole blocks only: with RACECHECK the others wait as well.
-template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() {
-#ifdef RACECHECK
-    __syncthreads();
-#else
-    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
-#endif
-}
-DEV void wait_for_others(u32 times) {
-#ifdef RACECHECK
-    for (u32 i = 0; i < times; i++) __syncthreads();
-#endif
-}
 
 // What both kernels have: B = R² bins, LINES_ lines of four shifts, V verifying buckets.
 template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
@@ -216,12 +101,10 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
     Opens opens[CLUSTER];
     __align__(16) unsigned short opened[16];
     Entry known[FOUND];
-    double series[100];
     double energy[CLUSTER * F::WARPS], wide[CLUSTER * FOLDERS];
     u32 active, found, open, full, left, still, weak, pad;
     // How many were sent to every block, and how many to be ordered; how many of them it knows of.
     u32 sent[CLUSTER], given[CLUSTER], told[CLUSTER];
-    u32 lefts[CLUSTER];
     u32 listed[F::OWN];
     unsigned short list[F::OWN][F::LIST], list_pad[4];
 };
@@ -229,10 +112,13 @@ template <class F, u32 FOLDERS, u32 FOUND> struct Kept {
 // COUNT samples, at(i) apart.
 template <int FORMAT> DEV Z load_one(const void* x, u64 i) {
     if (FORMAT == 0) {
-        // The neighbours come along into the second cache: crowded bins ask for them.
+#ifdef EMULATED
+        return ((const Z*)x)[i];
+#else
         Z v;
         asm("ld.global.nc.L2::128B.v2.f64 {%0, %1}, [%2];" : "=d"(v.x), "=d"(v.y) : "l"((const Z*)x + i));
         return v;
+#endif
     }
     if (FORMAT == 1) {
         float2 v = ((const float2*)x)[i];
@@ -253,54 +139,62 @@ template <u32 COUNT, class At> DEV void load(const void* x, u32 format, Z* v, At
 #undef LOAD
 }
 
-// The response of the verifying window, by four short chains. `c` has a multiple of four terms,
-// highest first.
-DEV double response_at(const Quick& a, const double* c, u32 terms, double away) {
-    if (fabs(away) >= 2.0) return 0.0;
-    double u = fma(away * away, -a.verify_slope, a.verify_beta2), u2 = u * u, u4 = u2 * u2;
-    double p3 = c[0], p2 = c[1], p1 = c[2], p0 = c[3];
-#pragma unroll 2
-    for (u32 i = 4; i < terms; i += 4) {
-        p3 = fma(p3, u4, c[i]);
-        p2 = fma(p2, u4, c[i + 1]);
-        p1 = fma(p1, u4, c[i + 2]);
-        p0 = fma(p0, u4, c[i + 3]);
+// The response of the verifying window (VERIFY_BETA in plan/choose.rs) as a polynomial in y, highest first: for
+// |x| ≤ 1 in y = 2x² - 1, for 1 ≤ |x| ≤ 2 in y = (2x² - 5)/3; each to 3e-16.
+static __constant__ const double NEAR[16] = {
+    -1.383107196524528e-12, 2.4072670969432265e-11, -3.714999577455388e-10, 5.184217040245276e-09,
+    -6.421072778565704e-08, 7.00282808893396e-07,   -6.664691264407406e-06, 5.475704033808488e-05,
+    -0.00038331059821020206, 0.002248981672285299,  -0.010827471701422314,  0.04156276975670013,
+    -0.12206357508684589,    0.2570250515591752,    -0.3448190289560351,    0.22100761886301393};
+static __constant__ const double BEYOND[20] = {
+    -3.3670635398025956e-10, 2.565049548349507e-09,  -1.6178525110217826e-08, 1.0009348387266929e-07,
+    -5.599553159645994e-07,  2.7900016905991483e-06, -1.235426644552272e-05,  4.830282363385333e-05,
+    -0.00016542790004193424, 0.0004918723690728439,  -0.0012567289501956072,  0.0027260701647289073,
+    -0.004948403701985584,   0.007384454618543333,   -0.00885731074523928,    0.008286854334373935,
+    -0.005796087026609137,   0.0028371989598490834,  -0.0008629953215467421,  0.00012223845218518764};
+// Even and odd powers apart: two chains of half the length.
+template <u32 TERMS> DEV double polynomial(const double* c, double y) {
+    const double yy = y * y;
+    double odd = c[0], even = c[1];
+#pragma unroll
+    for (u32 i = 2; i < TERMS; i += 2) {
+        odd = fma(odd, yy, c[i]);
+        even = fma(even, yy, c[i + 1]);
     }
-    return fma(fma(p3, u, p2), u2, fma(p1, u, p0));
+    return fma(odd, y, even);
 }
+DEV double near_response(double x) { return polynomial<16>(NEAR, fma(x * x, 2.0, -1.0)); }
+DEV double far_response(double x) { return polynomial<20>(BEYOND, fma(x * x, 2.0 / 3.0, -5.0 / 3.0)); }
 
 // Makes the gates; by one thread. What comes is known but for finds and sums.
 template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool energies) {
     if (S::BLOCKS == 1) return;
 #pragma unroll
-    for (u32 i = 0; i < GATES; i++) make_gate(s, (Gates)i, i == FIND_GATE || i == MORE_GATE ? S::BLOCKS : 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    for (u32 i = 0; i < GATES; i++) {
+        const bool all = i == FIND_GATE || i == ORDER_GATE || i == MORE_GATE || (i == OPEN_GATE && !energies);
+        make_gate(s, (Gates)i, all ? S::BLOCKS : 1);
+    }
+    gates_made();
     expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
     expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
     expect(s, VERIFY_GATE, 64 * S::OWN);
-    expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
-    if (energies) expect(s, ENERGY_GATE, 4 * S::B);
-    if (c == 0) expect(s, LEFT_GATE, 4 * S::BLOCKS);
+    if (energies) {
+        expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
+        expect(s, ENERGY_GATE, 4 * S::B);
+    }
 }
 
 // Tables for shared memory, asked for together before anything waits; by the threads without points.
 template <class S> struct Tables {
     Z root, fine;
-    double term;
-    // Zeros ahead make the number of terms a multiple of four.
-    u32 terms;
 
     __device__ Tables(const Quick& args, u32 t) {
         const char* tables = (const char*)args.tables;
         const Z* roots = (const Z*)(tables + args.roots);
-        terms = (args.verify_terms + 3) & ~3u;
-        const u32 ahead = terms - args.verify_terms;
-        term = 0.0;
         if (t < S::R) {
             root = load_one<0>(roots, t * S::R);
             fine = load_one<0>(roots, t);
         }
-        if (t >= ahead && t < terms) term = __ldg((const double*)(tables + args.verify_series) + t - ahead);
     }
     template <class Shared> __device__ void keep(Shared& s, u32 t) const {
         if (t == 0) s.active = s.found = s.open = s.full = s.left = s.still = s.weak = 0;
@@ -310,7 +204,6 @@ template <class S> struct Tables {
             s.roots[t] = root;
             s.fine[t] = fine;
         }
-        if (t < terms) s.series[t] = term;
     }
 };
 
@@ -472,11 +365,10 @@ template <class S, class Shared> DEV void transform_window(const Quick& args, Sh
     }
 }
 
-// Sends a coefficient to the blocks whose verifying buckets it reaches, and to the block that puts its
-// frequency in order. Every block has room of its own in each of the others, so that nobody waits for a
-// counter far away.
-// One block has one numbering for all.
-template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
+// Sends a coefficient to the blocks whose verifying buckets it reaches. Every block has room of its own in each
+// of the others, so that nobody waits for a counter far away. One block has one numbering for all.
+template <class S, class Shared>
+DEV void send_to_buckets(const Quick& args, Shared& s, Gates gate, u32 c, u32 found, u64 f, Z a) {
     if (S::BLOCKS == 1) {
         if (found < S::EACH) {
             s.find_values[found] = a;
@@ -486,8 +378,6 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
         }
         return;
     }
-    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
-    const u32 place = atomicAdd(s.given + orderer, 1u);
     const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
     const u32 low = (u32)(i64)p - 1;
     const u32 owner = (low & (S::V - 1)) / S::OWN, other = (low + 3 & (S::V - 1)) / S::OWN;
@@ -502,21 +392,29 @@ template <class S, class Shared> DEV void send(const Quick& args, Shared& s, Gat
         }
         if (to == other) break;
     }
+}
+// And to the block that puts its frequency in order.
+template <class S, class Shared>
+DEV void send_to_order(const Quick& args, Shared& s, Gates gate, u32 c, u64 f, Z a) {
+    if (S::BLOCKS == 1) return;
+    const u32 orderer = (u32)((f * S::BLOCKS) >> __popcll(args.mask));
+    const u32 place = atomicAdd(s.given + orderer, 1u);
     if (place < S::SHARE) {
         const u32 slot = place * S::BLOCKS + c;
         put<S>(s, gate, orderer, s.values + slot, a);
         put<S>(s, gate, orderer, s.keys + slot, f);
     }
 }
-// Notes what was found, and sends it.
+// Notes what was found, and sends it to both.
 template <class S, class Shared> DEV void keep(const Quick& args, Shared& s, Gates gate, u32 c, u32 at, u64 f, Z a) {
     Entry e = {f, a.x, a.y};
     s.known[at] = e;
-    send<S>(args, s, gate, c, at, f, a);
+    send_to_buckets<S>(args, s, gate, c, at, f, a);
+    send_to_order<S>(args, s, gate, c, f, a);
 }
 // Tells the others about open bins; by THREADS threads, after the decoders have met.
 template <class S, u32 THREADS, class Shared>
-DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
+DEV void tell_opens(Shared& s, u32 c, u32 crowded, Z quiet, u32 thread) {
 #pragma unroll 1
     for (u32 i = thread; i < Opens::PIECES * S::BLOCKS; i += THREADS) {
         const u32 piece = i % Opens::PIECES, to = i / Opens::PIECES;
@@ -526,31 +424,27 @@ DEV void tell_opens(Shared& s, u32 c, bool crowded, Z quiet, u32 thread) {
         put<S>(s, OPEN_GATE, to, (Z*)&s.opens[c] + piece, v);
     }
 }
+// Eight numbers of coefficients that were sent to be ordered.
+template <class S, class Shared> DEV Z shares_piece(const Shared& s, u32 piece) {
+    u32 g[4];
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u32 at = 8 * piece + 2 * k;
+        g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
+    }
+    return z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+}
 // Tells the others how many were sent, the first or the second time; by THREADS threads, after they have met.
 template <class S, u32 THREADS, class Shared>
 DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     typedef Note<S::BLOCKS> N;
-    if (S::BLOCKS == 1) {
-        if (thread == 0) {
-            s.notes[time][0].shares[0] = s.found;
-            s.notes[time][0].came = s.found < S::EACH ? s.found : S::EACH;
-            s.notes[time][0].still = s.still;
-        }
-        return;
-    }
     const Gates gate = time ? MORE_GATE : FIND_GATE;
 #pragma unroll 1
     for (u32 i = thread; i < N::PIECES * S::BLOCKS; i += THREADS) {
         const u32 piece = i % N::PIECES, to = i / N::PIECES;
         Z v;
         if (piece < N::CAME) {
-            u32 g[4];
-#pragma unroll
-            for (u32 k = 0; k < 4; k++) {
-                const u32 at = 8 * piece + 2 * k;
-                g[k] = (at < S::BLOCKS ? s.given[at] : 0) | (at + 1 < S::BLOCKS ? s.given[at + 1] : 0) << 16;
-            }
-            v = z_of(__hiloint2double(g[1], g[0]), __hiloint2double(g[3], g[2]));
+            v = shares_piece<S>(s, piece);
         } else {
             const u32 sent = s.sent[to] < S::EACH ? s.sent[to] : S::EACH;
             v = z_of(__hiloint2double(s.still, sent), __hiloint2double(0, wrong));
@@ -565,12 +459,33 @@ DEV void tell(Shared& s, u32 c, u32 time, u32 wrong, u32 thread) {
     }
 }
 
-// peel: gains and tones of the coefficients that reached this block; those that came the first time, the
-// second time, or both.
+// peel: half of a coefficient that has this place among the tones: two of its four buckets and of its four shifts.
 template <class S, class Shared>
-DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, bool to_second, u32 thread,
-              u32 threads) {
+DEV void peel_half(const Quick& args, Shared& s, u32 c, u32 slot, u32 half, u64 f, Z value) {
     const Ring ring = {args.n, args.mask, args.inverse};
+    const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
+    const double lowest = ::floor(p) - 1.0;
+    Tone& tone = s.tones[slot];
+    const Z z = ring.root(f);
+    if (half) value = times(value, times(z, z));
+    tone.v[2 * half] = value;
+    tone.v[2 * half + 1] = times(value, z);
+    u32 at[2];
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        const u32 b = (u32)((i64)lowest + 2 * half + i) & (S::V - 1);
+        at[i] = b / S::OWN == c ? atomicAdd(s.listed + b % S::OWN, 1u) : S::LIST;
+        if (at[i] < S::LIST) s.list[b % S::OWN][at[i]] = 4 * slot + 2 * half + i;
+    }
+    // Distances from -2 on: the first and the last of the four lie beyond one.
+    const double from = lowest - p;
+    tone.gain[half ? 2 : 1] = near_response(from + (half ? 2.0 : 1.0));
+    tone.gain[half ? 3 : 0] = far_response(from + (half ? 3.0 : 0.0));
+}
+// The coefficients that reached this block; those that came the first time, the second time, or both.
+template <class S, class Shared>
+DEV void peel(const Quick& args, Shared& s, u32 c, bool from_second, bool to_second, u32 thread,
+              u32 threads) {
     u32 most = 0;
 #pragma unroll
     for (u32 b = 0; b < S::BLOCKS; b++) {
@@ -578,43 +493,50 @@ DEV void peel(const Quick& args, Shared& s, u32 terms, u32 c, bool from_second, 
         most = its > most ? its : most;
     }
 #pragma unroll 1
-    for (u32 i = thread; i < 4 * S::BLOCKS * most; i += threads) {
-        const u32 k = i & 3, slot = i / 4, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
+    for (u32 i = thread; i < 2 * S::BLOCKS * most; i += threads) {
+        const u32 slot = i / 2, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
         if (number >= s.notes[to_second][sender].came) continue;
         if (from_second && number < s.notes[0][sender].came) continue;
-        const u64 f = s.find_keys[slot];
-        const double p = (double)(args.verify_step * f & args.mask) * S::V * args.inverse;
-        const double lowest = ::floor(p) - 1.0;
-        const u32 b = (u32)((i64)lowest + k) & (S::V - 1);
-        Tone& tone = s.tones[slot];
-        tone.gain[k] = response_at(args, s.series, terms, lowest + k - p);
-        tone.v[k] = times(s.find_values[slot], ring.root(f * k & args.mask));
-        if (b / S::OWN == c) {
-            const u32 at = atomicAdd(s.listed + b % S::OWN, 1u);
-            if (at < S::LIST) s.list[b % S::OWN][at] = i;
-        }
+        peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
     }
 }
 
-// certify: counts this block's buckets that what was found does not explain; by JUDGES threads.
-template <class S, class Shared> DEV void judge(Shared& s, double limit, u32 i) {
-    double energy = 0.0;
-    if (i < 4 * S::OWN) {
-        const u32 b = i >> 2, shift = i & 3, count = s.listed[b];
-        Z sum = s.verify[i];
-        for (u32 e = 0; e < (count < S::LIST ? count : S::LIST); e++) {
-            const u32 at = s.list[b][e];
+// peel: what the coefficients of its list leave of a bucket at one shift, by four times WAYS threads for a
+// bucket. `seen` of them have left it before.
+template <class S, u32 WAYS, class Shared> DEV Z explain(Shared& s, u32 i, u32& seen) {
+    const bool there = i < 4 * WAYS * S::OWN;
+    const u32 b = there ? i / (4 * WAYS) : 0, way = i / 4 % WAYS, shift = i & 3;
+    const u32 all = s.listed[b], count = all < S::LIST ? all : S::LIST;
+    Z sum = way ? z_of(0.0, 0.0) : s.verify[4 * b + shift];
+    // Four at a time, so that their reads wait together.
+#pragma unroll 1
+    for (u32 e = seen + 4 * way; e < count; e += 4 * WAYS) {
+        double gain[4];
+        Z v[4];
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            const u32 at = s.list[b][e + k < count ? e + k : e];
             const Tone& tone = s.tones[at >> 2];
-            const double gain = tone.gain[at & 3];
-            sum.x = fma(-gain, tone.v[shift].x, sum.x);
-            sum.y = fma(-gain, tone.v[shift].y, sum.y);
+            gain[k] = e + k < count ? tone.gain[at & 3] : 0.0;
+            v[k] = tone.v[shift];
         }
-        if (count > S::LIST) s.full = 1;
-        energy = norm(sum);
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            sum.x = fma(-gain[k], v[k].x, sum.x);
+            sum.y = fma(-gain[k], v[k].y, sum.y);
+        }
     }
+    if (all > S::LIST) s.full = 1;
+    seen = count;
+    if (WAYS == 2) sum = plus(sum, shuffled(sum, i ^ 4));
+    return there ? sum : z_of(0.0, 0.0);
+}
+// certify: counts this block's buckets that what was found does not explain.
+template <class S, u32 WAYS, class Shared> DEV void judge(Shared& s, double limit, u32 i, u32 seen) {
+    double energy = norm(explain<S, WAYS>(s, i, seen));
     energy += __shfl_xor_sync(~0u, energy, 1);
     energy += __shfl_xor_sync(~0u, energy, 2);
-    const u32 mask = __ballot_sync(~0u, (i & 3) == 0 && energy > limit);
+    const u32 mask = __ballot_sync(~0u, i % (4 * WAYS) == 0 && energy > limit);
     if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
@@ -625,7 +547,7 @@ template <class S> struct Shares {
 
     template <class Shared> __device__ Shares(Shared& s, u32 second, u32 c, u32 lane) {
         if (S::BLOCKS == 1) {
-            all = mine = most = top = s.notes[second][0].shares[0];
+            all = mine = most = top = s.found;
             before = found_before = 0;
             return;
         }
@@ -652,16 +574,12 @@ template <class S> struct Shares {
 
 // The coefficients go out in the order of their frequencies, those of this block's part of them; by
 // whole warps. Where too many fall into one part, every block brings what it found and the host sorts.
+// `room` is for SLOTS entries.
 template <class S, u32 THREADS, class Shared>
-DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, u32 c, u32 thread) {
+DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shares, u32 second, Entry* room, u32 c,
+                 u32 thread) {
     const u32 lane = thread & 31;
-    const auto sync = [] {
-#ifdef RACECHECK
-        __syncthreads();
-#else
-        asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory");
-#endif
-    };
+    const auto sync = [] { some_threads_sync<THREADS, 2>(); };
     u32 before = shares.before, mine = shares.mine;
     const Entry* from = s.known;
     if (shares.most <= S::SHARE) {
@@ -687,8 +605,7 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
         }
         if (thread < 32) s.close[mine + thread] = ~0ull;
         sync();
-        // The bins are not needed any more. Four lanes compare one frequency with the others.
-        Entry* sorted = (Entry*)s.rows;
+        // Four lanes compare one frequency with the others.
         static_assert(S::SLOTS * sizeof(Entry) <= sizeof(Z) * S::TILES, "");
 #pragma unroll 1
         for (u32 i = thread; i < (4 * mine + 31) / 32 * 32; i += THREADS) {
@@ -705,10 +622,10 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
             if ((i & 3) == 0 && at < mine) {
                 const Z a = S::BLOCKS > 1 ? s.values[s.close_at[at]] : s.find_values[at];
                 Entry e = {key, a.x, a.y};
-                sorted[rank] = e;
+                room[rank] = e;
             }
         }
-        from = sorted;
+        from = room;
     } else {
         wait_for_others(1);
         before = shares.found_before;
@@ -721,18 +638,32 @@ DEV void deliver(const Quick& args, Shared& s, Entry* out, const Shares<S>& shar
     for (u32 i = thread; i < 3 * mine; i += THREADS) ((u64*)(out + before))[i] = ((const u64*)from)[i];
 }
 
-// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds
-// that came the first time have been peeled or not, and there was a second time or not.
+// What the host reads first. Behind it come h.rounds coefficients in order, and then the rest of them in order.
+// The host waits for every word, and adds up what the blocks say: nothing here needs an order, but every word is
+// written once. That of h.rounds may have been.
+const u32 ROUNDS_WORD = 4;
+DEV void write_header(const Quick& args, Header* head, Header h, u32 status, double floor, double limit, bool early) {
+    h.status = status;
+    h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
+#pragma unroll
+    for (u32 i = 0; i < sizeof h / 8; i++)
+        if (i != ROUNDS_WORD || !early) ((u64*)head)[i] = ((const u64*)&h)[i];
+}
+// How many buckets of a block are left unexplained.
+template <class Shared> DEV void write_verdict(const Quick& args, Shared& s, Header* head, u32 c) {
+    ((u64*)((Entry*)(head + 1) + args.capacity))[c] = s.left | (s.full ? 1u << 31 : 0);
+}
+
+// The end: what is left of the peeling, the certificate, and what the host reads. `h` says the rest. Finds that
+// came the first time have been peeled or not, and there was a second time or not.
 template <class S, class Shared>
 DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 status, double floor, double limit,
-                  u32 terms, u32 c, bool peeled, bool second, u32 t) {
-    const u32 lane = t & 31;
-    const Shares<S> shares(s, second, c, lane);
-    if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+                  u32 c, bool peeled, bool second, u32 t) {
+    const Shares<S> shares(s, second, c, t & 31);
     // Where most has been peeled, the others send the results meanwhile.
     const bool together = !peeled;
     if (together || t < S::JUDGES) {
-        peel<S>(args, s, terms, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
+        peel<S>(args, s, c, peeled, second, t, together ? S::THREADS : S::JUDGES);
         pass<S>(s, VERIFY_GATE);
     }
     if (together) __syncthreads();
@@ -744,30 +675,21 @@ DEV void conclude(const Quick& args, Shared& s, Header* head, Header h, u32 stat
             some_threads_sync<S::JUDGES>();
         }
         STAMP(17)
-        judge<S>(s, limit, t);
+        judge<S, 1>(s, limit, t, 0);
         wait_for_others(1);
     } else {
-        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, c, t - S::JUDGES);
+        // The bins are not needed any more.
+        deliver<S, S::THREADS - S::JUDGES>(args, s, (Entry*)(head + 1), shares, second, (Entry*)s.rows, c,
+                                           t - S::JUDGES);
     }
     STAMP(18)
-    // The host waits for every word: nothing here needs an order.
-    h.known = shares.all < args.capacity ? shares.all : args.capacity;
     if (c == 0 && t == S::JUDGES) {
-        h.verified = (sqrt(limit) + args.sigmas * sqrt(floor)) / (2.0 * 0.4);
-#pragma unroll
-        for (u32 i = 1; i < sizeof h / 8; i++) ((u64*)head)[i] = ((const u64*)&h)[i];
+        h.known = h.rounds = shares.all < args.capacity ? shares.all : args.capacity;
+        if (status == EXPLAINED && shares.all > args.capacity) status = FULL;
+        write_header(args, head, h, status, floor, limit, false);
     }
     __syncthreads();
     STAMP(19)
-    if (t == 0) put<S>(s, LEFT_GATE, 0, s.lefts + c, s.left | (s.full ? 1u << 31 : 0));
-    meet<S>();
-    if (c > 0 || t >= 32) return;
-    pass<S>(s, LEFT_GATE);
-    u32 left = lane < S::BLOCKS ? s.lefts[lane] : 0;
-    const bool full = __any_sync(~0u, left >> 31);
-    left = __reduce_add_sync(~0u, left & ~(1u << 31));
-    if (status == EXPLAINED && full) status = FULL;
-    if (status == EXPLAINED && left) status = BLIND;
-    if (t == 0) *(volatile u64*)head = (u64)h.known << 32 | status;
+    if (t == 0) write_verdict(args, s, head, c);
     STAMP(20)
 }

@@ -8,7 +8,8 @@
 // 2. unwrap: the values of the four neighbours give a coarse phase per shift, which tells how many
 //    turns a step of 4 or e has made.
 // 3. refine: Gauss and Newton's steps, y[x] = Σ_i (a_i + x·d_i) w^{x·t_i} by least squares, and
-//    t_i += Im(d_i/a_i)/2π; farther lines join as the phases become certain.
+//    t_i += Im(d_i/a_i)/2π; farther lines join as the phases become certain. In single precision, far below the
+//    noise: the next step corrects the last one, and step 4 asks again.
 // 4. settle: the nearest frequencies that the bin allows, if the covariance of step 3 says that they
 //    are `CERTAIN` standard deviations from the next ones; their values, and what they leave.
 //
@@ -21,6 +22,10 @@ const u32 FAR = 5, LINE = 6, SPLIT = 16;
 const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
 // Standard deviations between a frequency and the border to the next, as the ladder's least margin.
 const double CERTAIN = 6.0;
+// Share of the energy that a first step with enough frequencies hardly leaves.
+const float HOPELESS = 0.05f;
+// Turns that a phase may be off before the nearest whole number of them is taken.
+const double SKIP = 0.1;
 
 DEV Z shuffled(Z v, u32 lane) { return z_of(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane)); }
 DEV double warp_sum(double v) {
@@ -39,13 +44,14 @@ DEV float2 quotient_f(float2 a, float2 b) {
 // Root number lane/8 of Σ_k c_k z^k, k ≤ m ≤ 4, by Aberth's iteration, in single precision. Of the eight
 // lanes of a root, half have the polynomial and half its derivative, and each another root. A loop keeps the
 // code short: it runs once, and waits for its instructions otherwise.
-DEV Z root_of(const Z* c, u32 m, u32 lane) {
+DEV float2 root_of(const float2* c, u32 m, u32 lane) {
     const u32 mine = lane >> 3, other = lane & 3;
     float2 cf[5], z;
 #pragma unroll
     for (u32 k = 0; k < 5; k++) {
-        const Z v = lane & 4 ? (k < 4 ? scaled(c[k < 4 ? k + 1 : 4], k + 1.0) : z_of(0.0, 0.0)) : c[k];
-        cf[k] = make_float2((float)v.x, (float)v.y);
+        const float2 rise = k < 4 ? make_float2((k + 1.0f) * c[k < 4 ? k + 1 : 4].x, (k + 1.0f) * c[k < 4 ? k + 1 : 4].y)
+                                  : make_float2(0.0f, 0.0f);
+        cf[k] = lane & 4 ? rise : c[k];
     }
     __sincosf(6.2831853f * ((float)mine + 0.35f) / (float)m, &z.y, &z.x);
 #pragma unroll 1
@@ -73,8 +79,27 @@ DEV Z root_of(const Z* c, u32 m, u32 lane) {
         // The iteration is of third order: the next step would be far below the precision.
         if (!__any_sync(~0u, mine < m && step.x * step.x + step.y * step.y > 1e-6f)) break;
     }
+    return z;
+}
+DEV Z root_of(const Z* c, u32 m, u32 lane) {
+    float2 cf[5];
+#pragma unroll
+    for (u32 k = 0; k < 5; k++) cf[k] = make_float2((float)c[k].x, (float)c[k].y);
+    const float2 z = root_of(cf, m, lane);
     return z_of(z.x, z.y);
 }
+
+DEV float2 shuffled_f(float2 v, u32 lane) {
+    return make_float2(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane));
+}
+// to + a·conj(b), and a - b·c.
+DEV float2 add_conj_f(float2 to, float2 a, float2 b) {
+    return make_float2(to.x + a.x * b.x + a.y * b.y, to.y + a.y * b.x - a.x * b.y);
+}
+DEV float2 less_f(float2 a, float2 b, float2 c) {
+    return make_float2(a.x - b.x * c.x + b.y * c.y, a.y - b.x * c.y - b.y * c.x);
+}
+DEV float turns_f(float2 v) { return atan2f(v.y, v.x) * 0.15915494f; }
 
 // Where a lane of the eight lines lies.
 DEV u32 place_of(u32 l, u32 e) {
@@ -93,11 +118,25 @@ DEV void eliminate(Z& h, u32 size, u32 row, u32 column) {
     }
 }
 
+DEV void eliminate_f(float2& h, u32 size, u32 row, u32 column) {
+#pragma unroll 1
+    for (u32 p = 0; p < size; p++) {
+        const float inverse = __fdividef(1.0f, __shfl_sync(~0u, h.x, 9 * p));
+        float2 top = shuffled_f(h, 8 * p + column);
+        const float2 entry = shuffled_f(h, 8 * row + p);
+        top = make_float2(top.x * inverse, top.y * inverse);
+        h = row == p ? top : less_f(h, entry, top);
+    }
+}
+
 struct Several {
     const Ring& ring;
-    // The lanes of the bin, where they lie, and room for four phasors at each of them.
+    // The lanes of the bin, their energy, and the same of energy one in single precision; where they lie, and room
+    // for four phasors at each of them.
     const Z* u;
-    const double* places;
+    double energy;
+    const float2* w;
+    const float* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
     // those with as many: `others` numbers.
@@ -107,146 +146,153 @@ struct Several {
     u32 e, lane, b, bins;
     double bin;
 
-    // Sample k of equation i of a scale, and the number of equations for m frequencies.
-    __device__ u32 sample(u32 scale, u32 m, u32 i, u32 k) const {
-        if (scale <= 4) return i + scale * k;
-        if (scale == LINE) return i / (4 - m) * 4 + i % (4 - m) + k;
-        const u32 step = (i >> 2) + k;
-        return (i & 3) + 4 * (step == 0 ? 0 : step + 3);
-    }
-    __device__ static u32 equations(u32 scale, u32 m) {
-        return scale <= 4 ? 16 - scale * m : (scale == LINE ? ALL_LINES : 4) * (4 - m);
-    }
-
     // Whether the bin is explained by one that comes before this order, whose find counts in any case.
     __device__ bool stopped(u32 order) const {
         const u32 its = lane < others ? solved[lane] : 0;
         return __any_sync(~0u, its != 0 && its < order);
     }
 
-    // predict and unwrap: the phase per shift of this row's frequency.
+    // predict and unwrap: the phase per shift of this row's frequency, in single precision as well.
     __device__ double start(u32 scale, u32 m) const {
-        const u32 row = lane >> 3, column = lane & 7, all = equations(scale, m);
-        Z h = z_of(0.0, 0.0);
+        const u32 row = lane >> 3, column = lane & 7;
+        // Equations come in runs of neighbours; sample k of the run j begins there.
+        const u32 runs = scale <= 4 ? 1 : scale == LINE ? ALL_LINES : 4 - m;
+        const u32 each = scale <= 4 ? 16 - scale * m : scale == LINE ? 4 - m : 4;
+        const auto begin = [&](u32 j, u32 k) {
+            return scale <= 4 ? scale * k : scale == LINE ? 4 * j + k : j + k == 0 ? 0 : 4 * (j + k + 3);
+        };
+        float2 h = make_float2(0.0f, 0.0f), c[5], z;
         const u32 other = column <= m ? column : m;
-#pragma unroll 2
-        for (u32 i = 0; i < all; i++)
-            h = add_conj(h, u[sample(scale, m, i, other)], u[sample(scale, m, i, row < m ? row : 0)]);
-        eliminate(h, m, row, column);
-        Z c[5], z;
+#pragma unroll 1
+        for (u32 j = 0; j < runs; j++) {
+            const float2 *theirs = w + begin(j, other), *ours = w + begin(j, row < m ? row : 0);
+#pragma unroll 4
+            for (u32 i = 0; i < each; i++) h = add_conj_f(h, theirs[i], ours[i]);
+        }
+        eliminate_f(h, m, row, column);
 #pragma unroll
         for (u32 k = 0; k < 5; k++) {
-            c[k] = shuffled(h, 8 * (k & 3) + m);
-            if (k >= m) c[k] = z_of(k == m ? -1.0 : 0.0, 0.0);
+            c[k] = shuffled_f(h, 8 * (k & 3) + m);
+            if (k >= m) c[k] = make_float2(k == m ? -1.0f : 0.0f, 0.0f);
         }
         if (m == 2) {
-            const Z half = scaled(c[1], 0.5), r = square_root(plus(times(half, half), c[0]));
-            z = row & 1 ? minus(half, r) : plus(half, r);
+            // c1/2 ± √(c1²/4 + c0).
+            const float2 half = make_float2(0.5f * c[1].x, 0.5f * c[1].y);
+            const float2 d = less_f(c[0], make_float2(-half.x, -half.y), half);
+            const float size = sqrtf(d.x * d.x + d.y * d.y), a = sqrtf(0.5f * (size + fabsf(d.x)));
+            const float b = a > 0.0f ? __fdividef(0.5f * fabsf(d.y), a) : 0.0f;
+            float2 r = d.x >= 0.0f ? make_float2(a, b) : make_float2(b, a);
+            if (d.y < 0.0f) r.y = -r.y;
+            z = row & 1 ? make_float2(half.x - r.x, half.y - r.y) : make_float2(half.x + r.x, half.y + r.y);
         } else {
             z = root_of(c, m, lane);
         }
-        const double fine = turns(z);
+        const float fine = turns_f(z);
         if (scale == 1 || scale == LINE) return fine;
-        z = cis(fine);
+        __sincosf(6.2831853f * fine, &z.y, &z.x);
         // Gram's matrix in the first four columns, the neighbours in the others.
-        const Z theirs = shuffled(z, 8 * (column & 3));
-        Z mine = z_of(1.0, 0.0), right = mine;
-        h = z_of(0.0, 0.0);
+        const float2 theirs = shuffled_f(z, 8 * (column & 3));
+        float2 mine = make_float2(1.0f, 0.0f), right = mine;
+        h = make_float2(0.0f, 0.0f);
         const u32 points = scale <= 4 ? 12 / scale + 1 : 4;
 #pragma unroll 1
         for (u32 k = 0; k < points; k++) {
             const u32 at = scale <= 4 ? scale * k : k == 0 ? 0 : 4 * (k + 3);
-            h = add_conj(h, column < 4 ? right : u[at + (column & 3)], mine);
-            mine = times(mine, z);
-            right = times(right, theirs);
+            h = add_conj_f(h, column < 4 ? right : w[at + (column & 3)], mine);
+            mine = times_f(mine, z);
+            right = times_f(right, theirs);
         }
-        eliminate(h, m, row, column);
-        Z p = z_of(0.0, 0.0), before = shuffled(h, 8 * row + 4);
+        eliminate_f(h, m, row, column);
+        float2 p = make_float2(0.0f, 0.0f), before = shuffled_f(h, 8 * row + 4);
 #pragma unroll
         for (u32 k = 5; k < 8; k++) {
-            const Z next = shuffled(h, 8 * row + k);
-            p = add_conj(p, next, before);
+            const float2 next = shuffled_f(h, 8 * row + k);
+            p = add_conj_f(p, next, before);
             before = next;
         }
         const double step = scale <= 4 ? scale : e;
-        return (rint(turns(p) * step - fine) + fine) / step;
+        return (rint(turns_f(p) * step - fine) + fine) / step;
     }
 
-    // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
-    __device__ void gram(u32 lanes, double scale, Z& s0, Z& s1, Z& s2) const {
+    // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
+    // this row, its variance over that of a sample, and the share of the samples' energy that is left.
+    __device__ double refine(double t, u32 m, u32 lanes, const float2* mine, float& variance, float& left) const {
         const u32 row = lane >> 3, column = lane & 7;
-        s0 = s1 = s2 = z_of(0.0, 0.0);
-        const Z *mine = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
-#pragma unroll 4
-        for (u32 l = column >> 2; l < lanes; l += 2) {
-            const Z v = add_conj(z_of(0.0, 0.0), theirs[l], mine[l]);
-            const double x = places[l] * scale, xx = x * x;
-            s0 = plus(s0, v);
-            s1 = z_of(fma(x, v.x, s1.x), fma(x, v.y, s1.y));
-            s2 = z_of(fma(xx, v.x, s2.x), fma(xx, v.y, s2.y));
-        }
-        const Z a = shuffled(s0, lane ^ 4), b = shuffled(s1, lane ^ 4), c = shuffled(s2, lane ^ 4);
-        s0 = plus(s0, a);
-        s1 = plus(s1, b);
-        s2 = plus(s2, c);
-    }
-    // Σ_l x^a conj(p_row) u, a = 0, 1.
-    __device__ void right_sides(u32 lanes, double scale, Z& r0, Z& r1) const {
-        r0 = r1 = z_of(0.0, 0.0);
-        const Z* mine = phasors + (lane >> 3) * ALL_LANES;
-#pragma unroll 4
-        for (u32 l = lane & 7; l < lanes; l += 8) {
-            const Z v = add_conj(z_of(0.0, 0.0), u[l], mine[l]);
-            const double x = places[l] * scale;
-            r0 = plus(r0, v);
-            r1 = z_of(fma(x, v.x, r1.x), fma(x, v.y, r1.y));
-        }
-#pragma unroll
-        for (u32 d = 1; d < 8; d <<= 1) {
-            const Z a = shuffled(r0, lane ^ d), b = shuffled(r1, lane ^ d);
-            r0 = plus(r0, a);
-            r1 = plus(r1, b);
-        }
-    }
-
-    // refine: one step over the first lanes. Gives t of this row, and its variance over that of a lane.
-    __device__ double refine(double t, u32 m, u32 lanes, double& variance) const {
-        const u32 row = lane >> 3, column = lane & 7;
-        const double scale = inverse_of(places[lanes - 1]);
+        const float scale = __fdividef(1.0f, places[lanes - 1]);
+        float2* p = (float2*)phasors;
+        const double place = places[lane];
         __syncwarp();
 #pragma unroll 2
         for (u32 i = 0; i < m; i++) {
-            const double turn = __shfl_sync(~0u, t, 8 * i) * places[lane];
-            if (lane < lanes) phasors[i * ALL_LANES + lane] = cis(turn - rint(turn));
+            const double turn = __shfl_sync(~0u, t, 8 * i) * place;
+            float2 v;
+            __sincosf(6.2831853f * (float)(turn - rint(turn)), &v.y, &v.x);
+            if (lane < lanes) p[i * ALL_LANES + lane] = v;
         }
         __syncwarp();
-        Z s0, s1, s2, r0, r1;
-        gram(lanes, scale, s0, s1, s2);
-        right_sides(lanes, scale, r0, r1);
+        // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
+        float energy = 0.0f;
+        float2 s0 = make_float2(0.0f, 0.0f), s1 = s0, s2 = s0, r0 = s0, r1 = s0;
+        const float2 *ours = p + row * ALL_LANES, *theirs = p + (column & 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = column >> 2; l < lanes; l += 2) {
+            const float2 v = add_conj_f(make_float2(0.0f, 0.0f), theirs[l], ours[l]);
+            const float x = places[l] * scale, xx = x * x;
+            s0 = make_float2(s0.x + v.x, s0.y + v.y);
+            s1 = make_float2(s1.x + x * v.x, s1.y + x * v.y);
+            s2 = make_float2(s2.x + xx * v.x, s2.y + xx * v.y);
+        }
+        const float2 h0 = shuffled_f(s0, lane ^ 4), h1 = shuffled_f(s1, lane ^ 4), h2 = shuffled_f(s2, lane ^ 4);
+        s0 = make_float2(s0.x + h0.x, s0.y + h0.y);
+        s1 = make_float2(s1.x + h1.x, s1.y + h1.y);
+        s2 = make_float2(s2.x + h2.x, s2.y + h2.y);
+        // Σ_l x^a conj(p_row) u, a = 0, 1.
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            const u32 l = column + 8 * i;
+            if (l >= lanes) continue;
+            const float2 v = add_conj_f(make_float2(0.0f, 0.0f), mine[i], ours[l]);
+            const float x = places[l] * scale;
+            r0 = make_float2(r0.x + v.x, r0.y + v.y);
+            r1 = make_float2(r1.x + x * v.x, r1.y + x * v.y);
+            energy += mine[i].x * mine[i].x + mine[i].y * mine[i].y;
+        }
+#pragma unroll
+        for (u32 d = 1; d < 8; d <<= 1) {
+            const float2 a = shuffled_f(r0, lane ^ d), b = shuffled_f(r1, lane ^ d);
+            r0 = make_float2(r0.x + a.x, r0.y + a.y);
+            r1 = make_float2(r1.x + b.x, r1.y + b.y);
+            energy += __shfl_xor_sync(~0u, energy, d);
+        }
+        const float2 b0 = r0, b1 = r1;
         // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
         // the matrix.
-        Z a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
+        float2 a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
 #pragma unroll 1
         for (u32 i = 0; i < 2 * m; i++) {
             const u32 p = i < m ? i : i - m, pivot = i < m ? p : p + 4;
-            const Z e0 = shuffled(a0, 8 * row + pivot), e1 = shuffled(a1, 8 * row + pivot);
-            const double inverse = inverse_of(__shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
+            const float2 e0 = shuffled_f(a0, 8 * row + pivot), e1 = shuffled_f(a1, 8 * row + pivot);
+            const float inverse = __fdividef(1.0f, __shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
             if (column == pivot) {
-                a0 = z_of(i < m && row == p ? 1.0 : 0.0, 0.0);
-                a1 = z_of(i >= m && row == p ? 1.0 : 0.0, 0.0);
+                a0 = make_float2(i < m && row == p ? 1.0f : 0.0f, 0.0f);
+                a1 = make_float2(i >= m && row == p ? 1.0f : 0.0f, 0.0f);
             }
-            const Z top = scaled(shuffled(i < m ? a0 : a1, 8 * p + column), inverse);
-            const Z right = scaled(shuffled(i < m ? r0 : r1, 8 * p), inverse);
+            float2 top = shuffled_f(i < m ? a0 : a1, 8 * p + column), right = shuffled_f(i < m ? r0 : r1, 8 * p);
+            top = make_float2(top.x * inverse, top.y * inverse);
+            right = make_float2(right.x * inverse, right.y * inverse);
             const bool here = row == p;
-            a0 = here && i < m ? top : minus(a0, times(e0, top));
-            a1 = here && i >= m ? top : minus(a1, times(e1, top));
-            r0 = here && i < m ? right : minus(r0, times(e0, right));
-            r1 = here && i >= m ? right : minus(r1, times(e1, right));
+            a0 = here && i < m ? top : less_f(a0, e0, top);
+            a1 = here && i >= m ? top : less_f(a1, e1, top);
+            r0 = here && i < m ? right : less_f(r0, e0, right);
+            r1 = here && i >= m ? right : less_f(r1, e1, right);
         }
-        const double tau = 6.283185307179586476925, per = scale / (tau * norm(r0));
-        variance = 0.5 * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * norm(r0);
-        const double step = (r1.y * r0.x - r1.x * r0.y) * per;
-        return t + step;
+        const float size = r0.x * r0.x + r0.y * r0.y, per = __fdividef(scale, 6.2831853f * size);
+        float known = row < m ? b0.x * r0.x + b0.y * r0.y + b1.x * r1.x + b1.y * r1.y : 0.0f;
+        known += __shfl_xor_sync(~0u, known, 8);
+        known += __shfl_xor_sync(~0u, known, 16);
+        left = 1.0f - __fdividef(known, energy);
+        variance = 0.5f * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * size;
+        return t + (double)((r1.y * r0.x - r1.x * r0.y) * per);
     }
 
     // split: of m - 1 phases that near lines give, the one that does not turn evenly over the far lines
@@ -297,12 +343,16 @@ struct Several {
     // those of the other rows below m, explain the bin.
     __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
         const u32 row = lane >> 3, column = lane & 7;
-        double t, variance = 0.0;
+        float2 mine[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) mine[i] = w[column + 8 * i];
+        float variance = 0.0f, left_over;
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
         u32 turn = scale == FAR ? 2 : 0;
-        t = start(first, scale < SPLIT ? m : m - 1);
+        const u32 first_turn = scale >= SPLIT || scale == FAR ? 2 : 0;
+        double t = start(first, scale < SPLIT ? m : m - 1);
         if (scale >= SPLIT) {
-            t = refine(t, m - 1, 16, variance);
+            t = refine(t, m - 1, 16, mine, variance, left_over);
             t = split(t, m);
             turn = 2;
         }
@@ -310,14 +360,18 @@ struct Several {
 #pragma unroll 1
         for (; turn < 4; turn++) {
             if (stopped(order)) return false;
-            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32,
-                       variance);
+            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance, left_over);
+            // Others are waiting: too few frequencies show at once.
+            if (turn == first_turn && left_over > HOPELESS) return false;
+            // The line at e may be left out where the phases are good enough for those at 2e and 3e.
+            const double off = variance * noise * (9.0 * e * e);
+            if (turn == 0 && __all_sync(~0u, row >= m || CERTAIN * CERTAIN * off <= SKIP * SKIP * energy)) turn = 1;
         }
         t -= rint(t);
         double away;
         f = ring.snap(t, bins, bin, b, away);
         const double border = 0.5 * bins * ring.inverse;
-        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border;
+        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border * energy;
         for (u32 k = 0; k < m; k++) {
             const u64 other = __shfl_sync(~0u, f, 8 * k);
             good &= k == row || row >= m || other != f;
@@ -329,9 +383,16 @@ struct Several {
             if (lane < ALL_LANES) phasors[i * ALL_LANES + lane] = ring.root(at);
         }
         __syncwarp();
-        Z h, s1, s2, right;
-        gram(ALL_LANES, 0.0, h, s1, s2);
-        right_sides(ALL_LANES, 0.0, right, s1);
+        // Gram's matrix in the first four columns, in two halves; the samples, in four parts, in the others.
+        Z h = z_of(0.0, 0.0), right = h;
+        const Z *ours = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
+#pragma unroll 4
+        for (u32 l = column >> 2; l < ALL_LANES; l += 2) h = add_conj(h, theirs[l], ours[l]);
+        h = plus(h, shuffled(h, lane ^ 4));
+#pragma unroll
+        for (u32 l = column; l < ALL_LANES; l += 8) right = add_conj(right, u[l], ours[l]);
+#pragma unroll
+        for (u32 d = 1; d < 8; d <<= 1) right = plus(right, shuffled(right, lane ^ d));
         if (column >= 4) h = right;
         eliminate(h, m, row, column);
         a = shuffled(h, 8 * row + 4);
