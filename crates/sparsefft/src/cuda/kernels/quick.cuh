@@ -536,7 +536,8 @@ template <class S, u32 WAYS, class Shared> DEV void judge(Shared& s, double limi
     double energy = norm(explain<S, WAYS>(s, i, seen));
     energy += __shfl_xor_sync(~0u, energy, 1);
     energy += __shfl_xor_sync(~0u, energy, 2);
-    const u32 mask = __ballot_sync(~0u, i % (4 * WAYS) == 0 && energy > limit);
+    // Also where it is no number.
+    const u32 mask = __ballot_sync(~0u, i % (4 * WAYS) == 0 && !(energy <= limit));
     if (i % 32 == 0 && mask) atomicAdd(&s.left, __popc(mask));
 }
 
