@@ -742,7 +742,7 @@ fn against<V: Vector>(a: C<V>, b: C<V>) -> C<V> {
     multiply_add(a, conj(b), (V::splat(0.0), V::splat(0.0)))
 }
 
-/// [`square_root`], four at a time.
+/// [`square_root`] of each number.
 #[inline(always)] // must inherit the instruction set of its caller
 fn square_root_each<V: Vector>(v: C<V>) -> C<V> {
     let (zero, half) = (V::splat(0.0), V::splat(0.5));
@@ -766,7 +766,7 @@ fn common<V: Vector>(z: [C<V>; 2]) -> C<V> {
     g
 }
 
-/// [`pair`], four bins at a time; the values lack a factor 1/(16 - |g|²), which is positive.
+/// [`pair`] of each bin; the values lack a factor 1/(16 - |g|²), which is positive.
 #[inline(always)] // must inherit the instruction set of its caller
 fn pair_each<V: Vector>(line: &[C<V>; 4], z: [C<V>; 2], g: C<V>) -> [C<V>; 2] {
     let r = [project_each(line, z[0]), project_each(line, z[1])];
