@@ -22,34 +22,36 @@ fn tones(rng: &mut Rng, crowd: u64) -> Vec<Tone> {
     tones
 }
 
+/// Transforms these tones, demands a certified answer to nine digits, and says how much was read.
+fn read(plan: &Plan, n: u64, tones: &[Tone], round: u32) -> u64 {
+    let signal = Signal::new(n, tones.to_vec());
+    let s = plan.transform(&signal.samples()).unwrap();
+    assert!(s.certificate().is_certified(), "round {round}: {}", s.certificate());
+    assert_eq!(s.certificate().attempts, 1, "round {round}");
+    let mut truth: Vec<_> = tones.iter().map(|t| (t.f, t.a)).collect();
+    truth.sort_unstable_by_key(|t| t.0);
+    assert_eq!(s.peaks().len(), truth.len(), "round {round}");
+    for (peak, (f, a)) in s.peaks().iter().zip(truth) {
+        assert_eq!(peak.index, f);
+        let error = (peak.value / n as f64 - a).norm();
+        assert!(error < 1e-9, "round {round}: {error}");
+    }
+    s.report().samples_read
+}
+
 #[test]
 fn three_and_four_in_a_bin_need_no_window() {
     let mut rng = Rng::new(61);
     let plan = Plan::new(Problem::new(N).sparsity(50).noise(Noise::Exact)).unwrap();
     assert!(plan.to_string().contains("256"), "{plan}");
     for round in 0..40 {
-        let read = |crowd: u64, rng: &mut Rng| {
-            let tones = tones(rng, crowd);
-            let signal = Signal::new(N, tones.clone());
-            let s = plan.transform(&signal.samples()).unwrap();
-            assert!(s.certificate().is_certified(), "round {round}: {}", s.certificate());
-            assert_eq!(s.certificate().attempts, 1, "round {round}");
-            let mut truth: Vec<_> = tones.iter().map(|t| (t.f, t.a)).collect();
-            truth.sort_unstable_by_key(|t| t.0);
-            assert_eq!(s.peaks().len(), truth.len(), "round {round}");
-            for (peak, (f, a)) in s.peaks().iter().zip(truth) {
-                assert_eq!(peak.index, f);
-                let error = (peak.value / N as f64 - a).norm();
-                assert!(error < 1e-9, "round {round}, {crowd} in a bin: {error}");
-            }
-            s.report().samples_read
-        };
-        let apart = read(1, &mut rng);
+        let mut read_with = |crowd: u64| read(&plan, N, &tones(&mut rng, crowd), round);
+        let apart = read_with(1);
         // A coarser comb of 32 bins.
-        assert_eq!(read(3, &mut rng), apart + 4 * 32, "round {round}");
-        assert_eq!(read(4, &mut rng), apart + 4 * 32, "round {round}");
+        assert_eq!(read_with(3), apart + 4 * 32, "round {round}");
+        assert_eq!(read_with(4), apart + 4 * 32, "round {round}");
         // Five are left to a window.
-        assert!(read(5, &mut rng) > apart + 4 * 32, "round {round}");
+        assert!(read_with(5) > apart + 4 * 32, "round {round}");
     }
 }
 
@@ -63,7 +65,7 @@ fn crowds_that_meet_again_need_no_window() {
     assert!(plan.to_string().contains("4096"), "{plan}");
     let mut rng = Rng::new(62);
     for round in 0..12 {
-        let mut read = |crowded: &[u64]| {
+        let mut read_with = |crowded: &[u64]| {
             let alone = (0..1000 - crowded.len() as u64).map(|i| 200 + 3 * i);
             let mut tones: Vec<Tone> = Vec::new();
             for bin in alone.chain(crowded.iter().copied()) {
@@ -72,21 +74,10 @@ fn crowds_that_meet_again_need_no_window() {
                 let f = bin + FINE * (rng.below(LONG / FINE / 6) + third * (LONG / FINE / 3));
                 tones.push(Tone { f, a: rng.phasor() });
             }
-            let signal = Signal::new(LONG, tones.clone());
-            let s = plan.transform(&signal.samples()).unwrap();
-            assert!(s.certificate().is_certified(), "round {round}: {}", s.certificate());
-            let mut truth: Vec<_> = tones.iter().map(|t| (t.f, t.a)).collect();
-            truth.sort_unstable_by_key(|t| t.0);
-            assert_eq!(s.peaks().len(), truth.len(), "round {round}");
-            for (peak, (f, a)) in s.peaks().iter().zip(truth) {
-                assert_eq!(peak.index, f);
-                let error = (peak.value / LONG as f64 - a).norm();
-                assert!(error < 1e-9, "round {round}: {error}");
-            }
-            s.report().samples_read
+            read(&plan, LONG, &tones, round)
         };
-        let apart = read(&[]);
+        let apart = read_with(&[]);
         // A coarser comb of 32 bins, in which 77 and 141 meet.
-        assert_eq!(read(&[77, 77, 77, 141, 141, 141]), apart + 4 * 32, "round {round}");
+        assert_eq!(read_with(&[77, 77, 77, 141, 141, 141]), apart + 4 * 32, "round {round}");
     }
 }

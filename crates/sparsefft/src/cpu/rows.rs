@@ -123,31 +123,31 @@ mod whole {
     #[derive(Clone, Copy)]
     pub(crate) struct F8(__m512d);
 
-    /// Operators and methods that are one instruction each.
-    macro_rules! instructions {
-        ($($trait:ident $method:ident $op:ident),*; $($name:ident($($arg:ident),*) $with:ident),*) => {
-            $(impl $trait for F8 {
+    /// Operators that are one instruction each.
+    macro_rules! operators {
+        ($($trait:ident $method:ident $instruction:ident),*) => {$(
+            impl $trait for F8 {
                 type Output = Self;
                 #[inline(always)] // one instruction
                 fn $method(self, b: Self) -> Self {
                     // SAFETY: the instructions were found (see `Vector`).
-                    F8(unsafe { $op(self.0, b.0) })
+                    F8(unsafe { $instruction(self.0, b.0) })
                 }
-            })*
-            impl F8 {
-                $(#[inline(always)] // one instruction
-                fn $name(self $(, $arg: Self)*) -> Self {
-                    // SAFETY: the instructions were found (see `Vector`).
-                    F8(unsafe { $with(self.0 $(, $arg.0)*) })
-                })*
             }
-        };
+        )*};
     }
-    instructions!(
-        Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd;
-        fused(b, c) _mm512_fmadd_pd, fused_minus(b, c) _mm512_fnmadd_pd, quotient(b) _mm512_div_pd,
-        root() _mm512_sqrt_pd, size() _mm512_abs_pd
-    );
+    operators!(Add add _mm512_add_pd, Sub sub _mm512_sub_pd, Mul mul _mm512_mul_pd);
+
+    /// Methods that are one instruction each.
+    macro_rules! instructions {
+        ($($name:ident($($arg:ident),*) $instruction:path),*) => {$(
+            #[inline(always)] // one instruction
+            fn $name(self $(, $arg: Self)*) -> Self {
+                // SAFETY: the instructions were found (see `Vector`).
+                F8(unsafe { $instruction(self.0 $(, $arg.0)*) })
+            }
+        )*};
+    }
 
     impl Neg for F8 {
         type Output = Self;
@@ -193,6 +193,12 @@ mod whole {
     impl Vector for F8 {
         type Mask = __mmask8;
         const COUNT: usize = 8;
+        instructions!(
+            mul_add(b, c) _mm512_fmadd_pd, negate_mul_add(b, c) _mm512_fnmadd_pd,
+            div(b) _mm512_div_pd, sqrt() _mm512_sqrt_pd, abs() _mm512_abs_pd,
+            round() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>,
+            floor() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>
+        );
 
         #[inline(always)] // one instruction
         fn part(from: &[f64; 8], _: usize) -> Self {
@@ -216,47 +222,6 @@ mod whole {
         fn splat(x: f64) -> Self {
             // SAFETY: see above.
             F8(unsafe { _mm512_set1_pd(x) })
-        }
-
-        #[inline(always)] // one instruction
-        fn mul_add(self, b: Self, c: Self) -> Self {
-            self.fused(b, c)
-        }
-
-        #[inline(always)] // one instruction
-        fn negate_mul_add(self, b: Self, c: Self) -> Self {
-            self.fused_minus(b, c)
-        }
-
-        #[inline(always)] // one instruction
-        fn div(self, b: Self) -> Self {
-            self.quotient(b)
-        }
-
-        #[inline(always)] // one instruction
-        fn sqrt(self) -> Self {
-            self.root()
-        }
-
-        #[inline(always)] // one instruction
-        fn abs(self) -> Self {
-            self.size()
-        }
-
-        #[inline(always)] // one instruction
-        fn round(self) -> Self {
-            // SAFETY: see above.
-            F8(unsafe {
-                _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)
-            })
-        }
-
-        #[inline(always)] // one instruction
-        fn floor(self) -> Self {
-            // SAFETY: see above.
-            F8(unsafe {
-                _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(self.0)
-            })
         }
 
         #[inline(always)] // one instruction

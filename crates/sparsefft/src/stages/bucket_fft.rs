@@ -121,14 +121,15 @@ impl BucketFft {
         scratch: &mut [Line],
         factor: f64,
     ) {
-        self.process_and_add(input, out, scratch, factor, None);
+        self.process_and_add(Some(input), out, scratch, factor, None);
     }
 
-    /// [`process`](BucketFft::process), and adds the energy of every line to those given, as the last
-    /// butterflies make them, where that is possible. Returns whether it was.
+    /// [`process`](BucketFft::process), of what stands in `out` where there is no input, and adds the
+    /// energy of every line to those given, as the last butterflies make them, where that is possible.
+    /// Returns whether it was.
     pub(crate) fn process_and_add(
         &self,
-        input: &[Line],
+        input: Option<&[Line]>,
         out: &mut [Line],
         scratch: &mut [Line],
         factor: f64,
@@ -138,37 +139,27 @@ impl BucketFft {
         if let Steps::Columns(plan) = &self.steps {
             return plan.run(input, out, scratch, factor, energy);
         }
-        self.passes(input, out, scratch);
+        let _ = energy; // these steps have no last butterflies of whole lines
+        match input {
+            Some(input) => self.passes(input, out, scratch),
+            None => {
+                let input = out.to_vec();
+                self.passes(&input, out, scratch);
+            }
+        }
         if factor != 1.0 {
             scale_all(out, factor);
         }
         false
     }
 
-    /// Whether [`process_within`](BucketFft::process_within) moves less memory than
-    /// [`process`](BucketFft::process).
+    /// Whether lines can be transformed in their place without a copy.
     pub(crate) fn works_within(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Steps::Columns(_) = &self.steps {
             return true;
         }
         false
-    }
-
-    /// [`process_and_add`](BucketFft::process_and_add) of lines in their place.
-    pub(crate) fn process_within(
-        &self,
-        lines: &mut [Line],
-        scratch: &mut [Line],
-        factor: f64,
-        energy: Option<&mut [f64]>,
-    ) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        if let Steps::Columns(plan) = &self.steps {
-            return plan.run_within(lines, scratch, factor, energy);
-        }
-        let input = lines.to_vec();
-        self.process_and_add(&input, lines, scratch, factor, energy)
     }
 
     /// The steps one after the other, without a factor.
@@ -178,7 +169,7 @@ impl BucketFft {
         let passes = match &self.steps {
             #[cfg(target_arch = "x86_64")]
             Steps::Columns(plan) => {
-                plan.run(input, out, scratch, 1.0, None);
+                plan.run(Some(input), out, scratch, 1.0, None);
                 return;
             }
             Steps::Short(passes) => passes,
@@ -502,52 +493,25 @@ mod columns {
         /// See [`process_and_add`](super::BucketFft::process_and_add).
         pub(super) fn run(
             &self,
-            input: &[Line],
+            input: Option<&[Line]>,
             out: &mut [Line],
             scratch: &mut [Line],
             factor: f64,
             energy: Option<&mut [f64]>,
         ) -> bool {
-            assert!(input.len() == self.size && out.len() == self.size);
-            // SAFETY: both have a line for every bucket.
-            unsafe { self.run_at(input.as_ptr(), out.as_mut_ptr(), scratch, factor, energy) }
-        }
-
-        /// See [`process_within`](super::BucketFft::process_within).
-        pub(super) fn run_within(
-            &self,
-            lines: &mut [Line],
-            scratch: &mut [Line],
-            factor: f64,
-            energy: Option<&mut [f64]>,
-        ) -> bool {
-            assert!(lines.len() == self.size);
-            let out = lines.as_mut_ptr();
-            // SAFETY: there is a line for every bucket; all are read before any is written.
-            unsafe { self.run_at(out, out, scratch, factor, energy) }
-        }
-
-        /// # Safety
-        /// `input` and `out` are lines for all buckets; they may be the same.
-        unsafe fn run_at(
-            &self,
-            input: *const Line,
-            out: *mut Line,
-            scratch: &mut [Line],
-            factor: f64,
-            energy: Option<&mut [f64]>,
-        ) -> bool {
-            assert!(energy.as_ref().is_none_or(|energy| energy.len() == self.size));
+            let size = self.size;
+            assert!(input.is_none_or(|input| input.len() == size));
+            assert!(out.len() == size && scratch.len() >= size);
+            assert!(energy.as_ref().is_none_or(|energy| energy.len() == size));
             // Beyond the first cache, energies in the order of the butterflies cost more than they save.
             let energy = energy.filter(|_| !self.apart.is_empty() && self.size <= 8 * NEAR);
             let added = energy.is_some();
             let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
-            let size = self.size;
-            assert!(scratch.len() >= size);
             let work = 4 * size as u64;
             let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
-            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out));
-            let input = Shared(input.cast_mut());
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            // All is read before anything is written, so both may be the same.
+            let input = input.map_or(out, |input| Shared(input.as_ptr().cast_mut()));
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
@@ -784,7 +748,7 @@ mod tests {
                 let plan = columns::Plan::with_vectors(size, eight);
                 let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
                 let mut energy = vec![1.0; size];
-                let added = plan.run(&x, &mut out, &mut scratch, 0.5, Some(&mut energy));
+                let added = plan.run(Some(&x), &mut out, &mut scratch, 0.5, Some(&mut energy));
                 assert_eq!(added, eight && (32..=4096).contains(&size));
                 for b in 0..size {
                     for tau in 0..4 {
@@ -798,7 +762,7 @@ mod tests {
                     assert!(error < 1e-14, "size {size} bin {b}: {error}");
                 }
                 let mut within = x.clone();
-                plan.run_within(&mut within, &mut scratch, 0.5, None);
+                plan.run(None, &mut within, &mut scratch, 0.5, None);
                 assert_eq!(within, out);
             }
         }

@@ -282,10 +282,7 @@ impl Hash {
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
         let sums = whole.then_some(&mut energy[..]);
-        let added = match lines {
-            Some(lines) => self.fft.process_and_add(lines, line, &mut scratch, factor, sums),
-            None => self.fft.process_within(line, &mut scratch, factor, sums),
-        };
+        let added = self.fft.process_and_add(lines, line, &mut scratch, factor, sums);
         run.workspace.give(scratch);
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.

@@ -568,7 +568,7 @@ fn demodulate<V: Vector>(line: &[C<V>; 4], z: C<V>, t: V, d: u64) -> C<V> {
 
 /// e^{2πi f d/n} for whole numbers f, reduced exactly.
 #[inline(always)] // must inherit the instruction set of its caller
-pub(crate) fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
+fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
     /// Up to here every whole number is a value.
     const EXACT: f64 = (1u64 << 53) as f64;
     let (n, inverse) = (unity.order() as f64, 1.0 / unity.order() as f64);
@@ -579,11 +579,21 @@ pub(crate) fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
         let rest = turns.negate_mul_add(V::splat(n), product);
         return cis_each(rest * V::splat(inverse));
     }
-    let mut rest = [0.0; 8];
-    for (i, rest) in rest[..V::COUNT].iter_mut().enumerate() {
-        *rest = unity.product(f.four(i / 4)[i % 4] as u64, d) as f64;
+    let mut whole = [0; 8];
+    for (i, whole) in whole[..V::COUNT].iter_mut().enumerate() {
+        *whole = f.four(i / 4)[i % 4] as u64;
     }
-    cis_each(V::of(&rest) * V::splat(inverse))
+    roots_of(unity, whole, d)
+}
+
+/// e^{2πi f d/n} of the first of eight.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn roots_of<V: Vector>(unity: Unity, f: [u64; 8], d: u64) -> C<V> {
+    let mut rest = [0.0; 8];
+    for (rest, f) in rest[..V::COUNT].iter_mut().zip(f) {
+        *rest = unity.product(f, d) as f64;
+    }
+    cis_each(V::of(&rest) * V::splat(1.0 / unity.order() as f64))
 }
 
 /// The bins of a chunk; the last fills up.

@@ -3,13 +3,12 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
-use crate::cpu::math::cis_each;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
 use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
-use crate::stages::locate::{MAX_LINES, line_energy, multiply_add};
+use crate::stages::locate::{MAX_LINES, line_energy, multiply_add, roots_of};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -169,21 +168,15 @@ fn tones<V: Vector>(unity: Unity, some: &[Coefficient; 8], d: u64) -> [Line; 8] 
     let [re, im, z_re, z_im] = V::fields_of(&parts);
     let (mut a, z) = ((re, im), (z_re, z_im));
     if d > 0 {
-        a = multiply_add(a, roots_of(unity, some, d), zero);
+        let mut f = [0; 8];
+        for (f, c) in f.iter_mut().zip(some) {
+            *f = c.f;
+        }
+        a = multiply_add(a, roots_of(unity, f, d), zero);
     }
     let square = multiply_add(z, z, zero);
     let (b, c) = (multiply_add(a, z, zero), multiply_add(a, square, zero));
     V::lines_of([a, b, c, multiply_add(b, square, zero)])
-}
-
-/// e^{2πi f d/n} of the first coefficients of eight.
-#[inline(always)] // must inherit the instruction set of its caller
-fn roots_of<V: Vector>(unity: Unity, some: &[Coefficient; 8], d: u64) -> (V, V) {
-    let mut turns = [0.0; 8];
-    for (turns, c) in turns[..V::COUNT].iter_mut().zip(some) {
-        *turns = unity.product(c.f, d) as f64;
-    }
-    cis_each(V::of(&turns) * V::splat(1.0 / unity.order() as f64))
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
