@@ -173,3 +173,24 @@ fn a_spectrum_is_put_together_from_stored_parts() {
     assert_eq!(bad(last, &peaks), Error::RangeOutside { start: last, end: last + 1, n: last });
     assert_eq!(bad(1 << 12, &[peaks[2]; 2]), Error::RepeatedIndex { index: peaks[2].index });
 }
+
+/// Samples that the comb of the first attempt steps over hold weak impulses, too small to stand out by
+/// themselves: only the buckets of the verifying hash can tell. They meet every train of at most 2k lines.
+#[test]
+fn what_the_comb_steps_over_is_noticed() {
+    let (n, k) = (1u64 << 20, 50);
+    let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
+    for (seed, period) in [(1, 64), (2, 32), (3, 64)] {
+        let mut rng = Rng::new(700 + seed);
+        let tones: Vec<_> =
+            rng.distinct(n, k).into_iter().map(|f| Tone { f, a: rng.phasor() }).collect();
+        let mut samples = Signal::new(n, tones).samples();
+        assert_eq!(plan.transform(&samples).unwrap().certificate().attempts, 1);
+        for x in samples.iter_mut().skip(period / 2).step_by(period) {
+            *x += 0.3;
+        }
+        let s = plan.transform(&samples).unwrap();
+        let certificate = s.certificate();
+        assert!(certificate.attempts > 1 || !certificate.is_certified(), "{certificate}");
+    }
+}
