@@ -1,8 +1,9 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [voting] [spread] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [hops] [voting] [spread] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `many:27:1000:0.1:40` is so many signals
+//! with the library and with variants of its quick kernels: the median over the signals, and between which times most lie; `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
 //! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
@@ -36,6 +37,19 @@ impl Random {
     }
 }
 
+/// Half the width of uniform numbers whose sum over all frequencies is noise of this deviation.
+fn noise_scale(sigma: f64, n: u64) -> f64 {
+    (3.0f64 / 2.0).sqrt() * sigma * n as f64
+}
+
+/// White noise has a white spectrum: this adds it there.
+fn add_noise(spectrum: &mut [Complex<f64>], each: f64, random: &mut Random) {
+    for v in spectrum {
+        v.re += each * (2.0 * random.uniform() - 1.0);
+        v.im += each * (2.0 * random.uniform() - 1.0);
+    }
+}
+
 /// k frequencies of magnitude 1 … range on the device, with white noise of standard deviation
 /// sigma per sample; `batch` signals, one after the other.
 fn make(
@@ -53,7 +67,7 @@ fn make(
     }
     let mut x = vec![Complex::<f64>::ZERO; n as usize * batch];
     let mut truths = Vec::new();
-    let scale = (3.0f64 / 2.0).sqrt() * sigma * n as f64;
+    let scale = noise_scale(sigma, n);
     for one in x.chunks_mut(n as usize) {
         let mut truth = Truth::new();
         while truth.len() < k {
@@ -67,12 +81,7 @@ fn make(
         truths.push(truth);
     }
     if sigma > 0.0 {
-        // White noise has a white spectrum: add it there.
-        let each = scale / (n as f64).sqrt();
-        for v in &mut x {
-            v.re += each * (2.0 * random.uniform() - 1.0);
-            v.im += each * (2.0 * random.uniform() - 1.0);
-        }
+        add_noise(&mut x, scale / (n as f64).sqrt(), &mut random);
     }
     let mut data = device.upload(&x)?;
     drop(x);
@@ -160,13 +169,18 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Events, queue and wall of one plan, in microseconds per call.
-fn time(device: &Device, plan: &CudaPlan, signals: &[Signal<'_>]) -> Result<[f64; 3], Failure> {
+/// Median time between two events around one launch, in microseconds.
+fn launch_time(
+    device: &Device,
+    plan: &CudaPlan,
+    signals: &[Signal<'_>],
+    rounds: usize,
+) -> Result<f64, Failure> {
     let stream = device.stream();
     let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
     let (begin, end) = (stream.context().new_event(flags)?, stream.context().new_event(flags)?);
     let mut events = Vec::new();
-    for round in 0..111 {
+    for round in 0..rounds + 10 {
         begin.record(stream)?;
         plan.enqueue(signals, false)?;
         end.record(stream)?;
@@ -175,6 +189,15 @@ fn time(device: &Device, plan: &CudaPlan, signals: &[Signal<'_>]) -> Result<[f64
             events.push(f64::from(begin.elapsed_ms(&end)?) * 1e3);
         }
     }
+    Ok(median(events))
+}
+
+/// Events, queue and wall of one plan, in microseconds per call.
+fn time(device: &Device, plan: &CudaPlan, signals: &[Signal<'_>]) -> Result<[f64; 3], Failure> {
+    let events = launch_time(device, plan, signals, 101)?;
+    let stream = device.stream();
+    let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+    let (begin, end) = (stream.context().new_event(flags)?, stream.context().new_event(flags)?);
     begin.record(stream)?;
     for _ in 0..50 {
         plan.enqueue(signals, false)?;
@@ -192,7 +215,7 @@ fn time(device: &Device, plan: &CudaPlan, signals: &[Signal<'_>]) -> Result<[f64
             walls.push(us);
         }
     }
-    Ok([median(events), queue, median(walls)])
+    Ok([events, queue, median(walls)])
 }
 
 /// Median time of cuFFT, in place, and of copying the data back is not counted.
@@ -434,14 +457,15 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`make`] without noise, at multiples of `step`, written on the device: long signals would take the
-/// host seconds.
+/// As [`make`] without noise, or with a spectrum of noise that is on the device, at multiples of `step`; written
+/// on the device: long signals would take the host seconds.
 fn scatter(
     device: &Device,
     data: &mut Buffer<f64>,
     fft: &CudaFft<f64>,
     k: usize,
     step: u64,
+    hiss: Option<&Buffer<f64>>,
     random: &mut Random,
 ) -> Result<Truth, Failure> {
     let n = data.len() as u64;
@@ -454,7 +478,19 @@ fn scatter(
     let (at, guard) = data.parts().device_ptr(stream);
     // SAFETY: inside the buffer, which nobody else uses; copies from the stack are staged at once.
     unsafe {
-        result::memset_d8_async(at, 0, 16 * n as usize, stream.cu_stream())?;
+        if let Some(hiss) = hiss {
+            let (from, _guard) = hiss.parts().device_ptr(stream);
+            let (turn, all) = (16 * (random.next() % n), 16 * n);
+            let copy = |to: u64, from: u64, bytes: u64| {
+                result::memcpy_dtod_async(to, from, bytes as usize, stream.cu_stream())
+            };
+            copy(at, from + turn, all - turn)?;
+            if turn > 0 {
+                copy(at + all - turn, from, turn)?;
+            }
+        } else {
+            result::memset_d8_async(at, 0, 16 * n as usize, stream.cu_stream())?;
+        }
         for (&f, &a) in &truth {
             let value = [a.re * n as f64, a.im * n as f64];
             result::memcpy_htod_async(at + 16 * f, &value, stream.cu_stream())?;
@@ -491,7 +527,7 @@ fn spread(device: &Device) -> Result<u32, Failure> {
         let (mut wrong, mut certified, mut there, mut most) = (0, 0, 0, 0.0f64);
         let (mut times, mut places) = (Vec::new(), Vec::new());
         for _ in 0..signals {
-            let truth = scatter(device, &mut data, &fft, k, step, &mut random)?;
+            let truth = scatter(device, &mut data, &fft, k, step, None, &mut random)?;
             device.synchronize()?;
             let begin = Instant::now();
             let answer = plan.transform(&data.signal())?;
@@ -551,7 +587,7 @@ fn accuracy(
             let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
             // Writing many coefficients takes longer than the transform.
             for _ in 0..if k > 1000 { 4_000_000 / k } else { 1000 } {
-                let truth = scatter(device, &mut data, &fft, k, 1, &mut random)?;
+                let truth = scatter(device, &mut data, &fft, k, 1, None, &mut random)?;
                 judge(&truth, plan.transform(&data.signal())?);
             }
         } else {
@@ -626,12 +662,129 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
     Ok(())
 }
 
+/// Times of one plan over many signals.
+#[derive(Default)]
+struct Times {
+    events: Vec<f64>,
+    walls: Vec<f64>,
+    stamps: Vec<Vec<u64>>,
+    most: f64,
+    wrong: u32,
+    uncertified: u32,
+}
+
+/// Many signals: times of the library and of variants of its quick kernels. With noise there is one spectrum of
+/// noise, which every signal turns by another number of frequencies.
+fn many(device: &Device, words: &str, variants: &[Variant]) -> Result<u32, Failure> {
+    let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
+    let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
+    let (sigma, signals): (f64, u64) = (part(3).parse()?, part(4).parse()?);
+    let n = 1u64 << log_n;
+    let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
+    let mut plans = vec![("library", CudaPlan::new(device, problem(n, k, noise))?)];
+    for (name, image, _) in variants {
+        let kind = if sigma > 0.0 { "noisy" } else { "plain" };
+        if name.contains(kind) {
+            let plan = CudaPlan::tuned_quick(device, problem(n, k, noise), image.clone())?;
+            plans.push((name, plan));
+        }
+    }
+    let hiss = if sigma > 0.0 {
+        let mut hiss = vec![Complex::<f64>::ZERO; n as usize];
+        add_noise(&mut hiss, noise_scale(sigma, n) / (n as f64).sqrt(), &mut random);
+        Some(device.upload(&hiss)?)
+    } else {
+        None
+    };
+    let mut data = device.alloc::<f64>(n as usize)?;
+    let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
+    let mut times: Vec<Times> = plans.iter().map(|_| Times::default()).collect();
+    for _ in 0..signals {
+        let truth = scatter(device, &mut data, &fft, k, 1, hiss.as_ref(), &mut random)?;
+        device.synchronize()?;
+        for ((name, plan), times) in plans.iter().zip(&mut times) {
+            let signal = [data.signal()];
+            let answer = plan.transform(&signal[0])?;
+            let error = worst(&truth, &answer);
+            times.most = times.most.max(error);
+            times.wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
+            times.uncertified += u32::from(!answer.certificate().is_certified());
+            times.events.push(launch_time(device, plan, &signal, 31)?);
+            let mut walls = Vec::new();
+            for _ in 0..21 {
+                let begin = Instant::now();
+                let answer = plan.transform(&signal[0]);
+                walls.push(begin.elapsed().as_secs_f64() * 1e6);
+                drop(answer);
+            }
+            times.walls.push(median(walls));
+            if name.contains("profile") {
+                times.stamps.push(plan.stamps()?);
+            }
+        }
+    }
+    println!("{words}: events us (median, a tenth below, a tenth above) | wall us, likewise");
+    let mut failures = 0;
+    for ((name, plan), times) in plans.iter().zip(times) {
+        failures += times.wrong;
+        let show = |mut v: Vec<f64>| {
+            v.sort_by(f64::total_cmp);
+            let at = |share: f64| v[((v.len() - 1) as f64 * share).round() as usize];
+            format!("{:.2} ({:.2} to {:.2})", at(0.5), at(0.1), at(0.9))
+        };
+        println!(
+            "{name} | {} | {} | wrong {} uncertified {} not quick {} of {} error {:.1e}",
+            show(times.events),
+            show(times.walls),
+            times.wrong,
+            times.uncertified,
+            plan.missed(),
+            22 * signals,
+            times.most
+        );
+        if let Some(first) = times.stamps.first() {
+            let since = |i: usize| {
+                let cycles = |s: &Vec<u64>| s[i].wrapping_sub(s[0]) as i64;
+                let there = times.stamps.iter().filter(|s| s[i] != u64::MAX && s[i] != 0);
+                median(there.map(|s| cycles(s) as f64).chain([f64::INFINITY]).collect())
+            };
+            println!("    cycles {:?}", (0..first.len()).map(since).collect::<Vec<_>>());
+        }
+    }
+    Ok(failures)
+}
+
+/// Wall time of transforms of one signal again and again, and of three in turn, whose addresses differ.
+fn hops(device: &Device) -> Result<(), Failure> {
+    for (k, sigma) in [(50usize, 0.0), (1000, 0.0), (50, 0.1)] {
+        let n = 1u64 << 20;
+        let (_, data) = make(device, n, k, 1.0, sigma, 3, 5)?;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
+        let signals = data.signals(n);
+        let mut results = Vec::new();
+        for step in [0, 1, 0, 1] {
+            let mut walls = Vec::new();
+            for round in 0..333 {
+                let begin = Instant::now();
+                let answer = plan.transform(&signals[round * step % 3])?;
+                walls.push(begin.elapsed().as_secs_f64() * 1e6);
+                drop(answer);
+            }
+            results.push(median(walls));
+        }
+        println!("2^20, k = {k}, noise {sigma}: wall of one signal, three in turn, again: {results:.1?}");
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
-    let cases = || words.iter().filter(|w| w.starts_with("case:"));
+    let cases = || words.iter().filter(|w| w.starts_with("case:") || w.starts_with("many:"));
     let both =
-        !["check", "time", "tables", "accuracy", "noise", "voting", "spread"].into_iter().any(has)
+        !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread"].into_iter().any(has)
             && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
@@ -656,6 +809,9 @@ fn main() -> Result<(), Failure> {
     if has("tables") {
         tables(&device, least_k)?;
     }
+    if has("hops") {
+        hops(&device)?;
+    }
     if has("voting") {
         voting(&device, &words)?;
     }
@@ -666,6 +822,10 @@ fn main() -> Result<(), Failure> {
         accuracy(&device, has("accuracy"), least_k, &mut failures)?;
     }
     for words in cases() {
+        if words.starts_with("many:") {
+            failures += many(&device, words, &found)?;
+            continue;
+        }
         case(&device, words, &found)?;
     }
     println!("all took {:.1} s", begin.elapsed().as_secs_f64());

@@ -185,7 +185,7 @@ impl Spread {
 
 /// As `struct Quick` in `quick.cu`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct QuickArgs {
     x: u64,
     stride: u64,
@@ -244,9 +244,9 @@ impl From<&Args> for QuickArgs {
     }
 }
 
-/// As `struct Noisy` in `noisy.cu`.
+/// As `struct Noisy` in `noisy.cu`; it begins with what `struct Quick` has.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoisyArgs {
     quick: QuickArgs,
     e: u32,
@@ -266,6 +266,13 @@ impl From<&Args> for NoisyArgs {
             two_lines: [8, 7, 6].map(|lanes| a.threshold[lanes]),
             eight_lines: [30, 29, 28].map(|lanes| a.threshold[lanes]),
         }
+    }
+}
+
+impl NoisyArgs {
+    /// Whether results go to the same place.
+    pub(super) fn lands_with(&self, other: &NoisyArgs) -> bool {
+        self.quick.out == other.quick.out
     }
 }
 

@@ -22,6 +22,7 @@
 
 mod cost;
 mod dense;
+mod graph;
 mod level;
 mod signal;
 mod sparse;

@@ -8,9 +8,11 @@
 //! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
 //! says which and why. The promise is the same either way.
 
+use super::graph::Replays;
 use super::level::{
     Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, ROUNDS_WORD, Status,
 };
+
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
 use super::{Device, Signal, failed};
@@ -214,6 +216,8 @@ struct Ready {
     /// one is under way.
     before: Landing,
     left: Option<Header>,
+    /// Launches of a quick kernel whose results go into one or the other.
+    replays: Replays,
     /// What the last transform said.
     last: Option<Header>,
 }
@@ -902,6 +906,7 @@ impl Ready {
             blank: false,
             before: Landing::empty(),
             left: None,
+            replays: Replays::default(),
             last: None,
         })
     }
@@ -962,10 +967,11 @@ impl Ready {
         if self.direct(batch) {
             // The kernel writes into the landing place itself.
             args.out = self.landing.at as u64;
-        } else {
-            self.reserve_out(device, args.out_stride as usize, batch)?;
-            args.out = self.level.args.out;
+            let grid = [shape.cluster, shape.threads, shape.shared];
+            return self.replays.launch(device, function, grid, &NoisyArgs::from(&args));
         }
+        self.reserve_out(device, args.out_stride as usize, batch)?;
+        args.out = self.level.args.out;
         let config = LaunchConfig {
             grid_dim: (shape.cluster * args.batch, 1, 1),
             block_dim: (shape.threads, 1, 1),
