@@ -372,22 +372,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         limit = floor * args.two_lines[0];
         sample.above(s, high_bits(limit), 0, t, all_active, loud, weakest);
         if (status == EXPLAINED && all_active > CROWDED * S::B) status = TOO_CROWDED;
-        // The ladder's margin at the weakest bin, as in sparse.cuh.
-        double least = 0.0;
-        if (all_active > 0) {
-            const double gamma = fmax(of_high_bits(weakest) / (8.0 * floor) - 1.0, LEAST_GAMMA);
-            const double two_pi = 6.283185307179586476925, amplitude = sqrt(gamma);
-            const double error = 1.0 / (two_pi * 3.0 * amplitude), phase = 0.5 / (two_pi * amplitude);
-            const double margin = fmin(0.5 / (far * error + phase), 0.5 * S::B * args.inverse * far / phase);
-            if (status == EXPLAINED && margin < 6.0) status = WEAK;
-            least = gamma * floor * 25.0 / (margin * margin);
-        }
-        if (t == 0) {
-            s.noise = noise;
-            s.least = least;
-            s.status = status;
-            s.all_active = all_active;
-        }
         STAMP(6)
 
         // locate: which bins hold more than noise.
@@ -423,6 +407,25 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 const double left = fit_one(ring, l, guess.f[0], guess.a[0]);
                 guess.good = left <= floor * args.two_lines[1] + OWN_ROUNDING * s.levels.energies[local];
             }
+            if (warp == 0) {
+                // The ladder's margin at the weakest bin, as in sparse.cuh. Pairs take longer.
+                double least = 0.0;
+                if (all_active > 0) {
+                    const double gamma = fmax(of_high_bits(weakest) * inverse_of(8.0 * floor) - 1.0, LEAST_GAMMA);
+                    const double two_pi = 6.283185307179586476925, amplitude = inverse_root_of(gamma);
+                    const double error = amplitude * (1.0 / (two_pi * 3.0)), phase = amplitude * (0.5 / two_pi);
+                    const double margin = fmin(0.5 * inverse_of(far * error + phase),
+                                               0.5 * S::B * args.inverse * far * inverse_of(phase));
+                    if (status == EXPLAINED && margin < 6.0) status = WEAK;
+                    least = gamma * floor * 25.0 * inverse_of(margin * margin);
+                }
+                if (lane == 0) {
+                    s.noise = noise;
+                    s.least = least;
+                    s.status = status;
+                    s.all_active = all_active;
+                }
+            }
         } else {
             // Two neighbouring lanes for two frequencies.
             const u32 half = (S::COMB - S::SINGLES) / 2;
@@ -442,6 +445,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         some_threads_sync<S::COMB>();
         STAMP(7)
+        const double least = s.least;
         for (u32 i = t; i < active; i += S::COMB) {
             const Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
             if (one.good) {
@@ -519,6 +523,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     part<S>();
     pass<S>(s, OPEN_GATE);
     STAMP(9)
+    OTHER_STAMP(21)
 
     u32 status = s.status, open = 0, flags = 0, most = 0, lines = 2 * S::B + args.verify_reads;
     double noise = s.noise, quiet = 0.0, quiet_energy = 0.0;
@@ -560,6 +565,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             }
             if (slots && u == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
             others_sync();
+            OTHER_STAMP(22)
             // The two lines that were transformed.
             for (u32 i = u; i < 8 * open; i += S::OTHERS) {
                 const u32 o = i / 8, k1 = s.bins[o] % R, row = (i & 4 ? ROWS : 0) + k1 % ROWS;
@@ -567,6 +573,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     put<S>(s, SUM_GATE, o % CLUSTER, &s.lanes[o / CLUSTER][i & 7],
                            s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
             }
+            OTHER_STAMP(23)
             // One shift of all six lines by four threads.
             for (u32 i = u; i < (16 * open + 31) / 32 * 32; i += S::OTHERS) {
                 const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4, bin = s.bins[o];
@@ -594,8 +601,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 }
             }
         }
+        OTHER_STAMP(24)
         part<S>();
         if (slots) pass<S>(s, SUM_GATE);
+        OTHER_STAMP(25)
         // What was decoded has been sent.
         __syncthreads();
         STAMP(11)
@@ -613,9 +622,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
             const auto group_sync = [&] { named_sync(2 + group, 32 * S::ROLES); };
             // Numbers of frequencies, ranks and scales that find the most together, one after the other.
-            const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | 1 << 24 | FAR << 16
+            const u32 tries = role == 0   ? 2 << 11 | FAR | 3 << 27 | FAR << 16
                               : role == 1 ? 2 << 11 | 1 << 8 | 2 | 4 << 27 | 2 << 24 | 2 << 16
-                              : role == 2 ? 3 << 11 | 2
+                              : role == 2 ? 3 << 11 | 1 << 8 | 2
                               : role == 3 ? 3 << 11 | 2 << 8 | (SPLIT + LINE)
                               : role == 4 ? 4 << 11 | 1
                                           : 4 << 11 | 1 << 8 | (SPLIT + 1);
@@ -640,6 +649,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 }
                 if (lane == 0) s.solved[group][role] = 0;
                 group_sync();
+                WORK_STAMP(26)
                 const double energy = s.solver.energies[slot], own = OWN_ROUNDING * energy;
                 const Several several = {ring, s.solver.u[slot], energy, s.solver.w[slot], s.solver.places, s.solver.phasors[warp],
                                          s.solved[group], S::ROLES, args.e, lane, b, S::B, args.bin};
@@ -656,7 +666,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                         if (lane == 0) s.solved[group][role] = order;
                     }
                 }
+                WORK_STAMP(27)
                 group_sync();
+                WORK_STAMP(28)
                 // The fewest frequencies, then the first rank.
                 u32 best = ~0u, winner = S::ROLES;
 #pragma unroll
@@ -670,6 +682,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 if (role == winner && (lane & 7) == 0 && lane / 8 < m)
                     keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
                 if (winner == S::ROLES && role == 0 && lane == 0) atomicAdd(&s.still, 1u);
+                WORK_STAMP(29)
                 group_sync();
             }
             if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(3);

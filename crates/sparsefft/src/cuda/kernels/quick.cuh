@@ -26,9 +26,13 @@ struct Quick {
 // By the last warp, in any block, that comes here.
 #define WORK_STAMP(i) \
     if (lane == 0) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
+// By a thread of those that do something else meanwhile.
+#define OTHER_STAMP(i) \
+    if (c == 0 && t == S::HALF) ((u64*)((char*)head + args.out_stride - 512))[i] = clock64();
 #else
 #define STAMP(i)
 #define WORK_STAMP(i)
+#define OTHER_STAMP(i)
 #endif
 
 #ifndef EMULATED

@@ -24,6 +24,9 @@ const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
 const double CERTAIN = 6.0;
 // Share of the energy that a first step with enough frequencies hardly leaves.
 const float HOPELESS = 0.05f;
+// Of what noise is expected to leave of a sample that others predict: fewer frequencies than are looked for leave
+// less than FEW times this, more than are looked for leave more than MANY times this and what rounding does.
+const float FEW = 2.0f, MANY = 16.0f, ROUNDED = 1e-5f;
 // Turns that a phase may be off before the nearest whole number of them is taken.
 const double SKIP = 0.1;
 
@@ -118,15 +121,19 @@ DEV void eliminate(Z& h, u32 size, u32 row, u32 column) {
     }
 }
 
-DEV void eliminate_f(float2& h, u32 size, u32 row, u32 column) {
+// The same in single precision. Gives the last pivot.
+DEV float eliminate_f(float2& h, u32 size, u32 row, u32 column) {
+    float pivot = 0.0f;
 #pragma unroll 1
     for (u32 p = 0; p < size; p++) {
-        const float inverse = __fdividef(1.0f, __shfl_sync(~0u, h.x, 9 * p));
+        pivot = __shfl_sync(~0u, h.x, 9 * p);
+        const float inverse = __fdividef(1.0f, pivot);
         float2 top = shuffled_f(h, 8 * p + column);
         const float2 entry = shuffled_f(h, 8 * row + p);
         top = make_float2(top.x * inverse, top.y * inverse);
         h = row == p ? top : less_f(h, entry, top);
     }
+    return pivot;
 }
 
 struct Several {
@@ -152,8 +159,10 @@ struct Several {
         return __any_sync(~0u, its != 0 && its < order);
     }
 
-    // predict and unwrap: the phase per shift of this row's frequency, in single precision as well.
-    __device__ double start(u32 scale, u32 m) const {
+    // predict and unwrap: the phase per shift of this row's frequency, in single precision as well. `share` is that
+    // of a lane's noise in the energy. Where the samples do not show as many frequencies on this scale, or, unless
+    // one is to be split, show more, `good` becomes false.
+    __device__ double start(u32 scale, u32 m, float share, bool split, bool& good) const {
         const u32 row = lane >> 3, column = lane & 7;
         // Equations come in runs of neighbours; sample k of the run j begins there.
         const u32 runs = scale <= 4 ? 1 : scale == LINE ? ALL_LINES : 4 - m;
@@ -162,19 +171,26 @@ struct Several {
             return scale <= 4 ? scale * k : scale == LINE ? 4 * j + k : j + k == 0 ? 0 : 4 * (j + k + 3);
         };
         float2 h = make_float2(0.0f, 0.0f), c[5], z;
+        float norms = 0.0f;
         const u32 other = column <= m ? column : m;
 #pragma unroll 1
         for (u32 j = 0; j < runs; j++) {
-            const float2 *theirs = w + begin(j, other), *ours = w + begin(j, row < m ? row : 0);
+            const float2 *theirs = w + begin(j, other), *ours = w + begin(j, row <= m ? row : 0);
 #pragma unroll 4
             for (u32 i = 0; i < each; i++) h = add_conj_f(h, theirs[i], ours[i]);
         }
-        eliminate_f(h, m, row, column);
+        // The last pivot is what the samples before leave of one, and row m what all of them leave of the next.
+        const float unit = share * (float)(runs * each), last = eliminate_f(h, m, row, column);
+        const float rest = __shfl_sync(~0u, h.x, 9 * (m & 3));
 #pragma unroll
         for (u32 k = 0; k < 5; k++) {
             c[k] = shuffled_f(h, 8 * (k & 3) + m);
             if (k >= m) c[k] = make_float2(k == m ? -1.0f : 0.0f, 0.0f);
+            norms += c[k].x * c[k].x + c[k].y * c[k].y;
         }
+        good = last > FEW * (m == 2 ? 2.0f : m == 3 ? 6.0f : 20.0f) * unit &&
+               (m == 4 || split || rest <= MANY * norms * unit + ROUNDED);
+        if (!good) return 0.0;
         if (m == 2) {
             // c1/2 ± √(c1²/4 + c0).
             const float2 half = make_float2(0.5f * c[1].x, 0.5f * c[1].y);
@@ -215,8 +231,9 @@ struct Several {
     }
 
     // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
-    // this row, its variance over that of a sample, and the share of the samples' energy that is left.
-    __device__ double refine(double t, u32 m, u32 lanes, const float2* mine, float& variance, float& left) const {
+    // this row, its variance over that of a sample, and the share of the samples' energy that is left; or ends early
+    // where another explains the bin.
+    __device__ double refine(double t, u32 m, u32 lanes, u32 order, const float2* mine, float& variance, float& left) const {
         const u32 row = lane >> 3, column = lane & 7;
         const float scale = __fdividef(1.0f, places[lanes - 1]);
         float2* p = (float2*)phasors;
@@ -264,6 +281,8 @@ struct Several {
             r1 = make_float2(r1.x + b.x, r1.y + b.y);
             energy += __shfl_xor_sync(~0u, energy, d);
         }
+        left = 1.0f;
+        if (stopped(order)) return t;
         const float2 b0 = r0, b1 = r1;
         // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
         // the matrix.
@@ -350,9 +369,11 @@ struct Several {
         const u32 first = scale < SPLIT ? scale : scale - SPLIT;
         u32 turn = scale == FAR ? 2 : 0;
         const u32 first_turn = scale >= SPLIT || scale == FAR ? 2 : 0;
-        double t = start(first, scale < SPLIT ? m : m - 1);
+        bool good;
+        double t = start(first, scale < SPLIT ? m : m - 1, (float)(noise * inverse_of(energy)), scale >= SPLIT, good);
+        if (!good) return false;
         if (scale >= SPLIT) {
-            t = refine(t, m - 1, 16, mine, variance, left_over);
+            t = refine(t, m - 1, 16, order, mine, variance, left_over);
             t = split(t, m);
             turn = 2;
         }
@@ -360,7 +381,7 @@ struct Several {
 #pragma unroll 1
         for (; turn < 4; turn++) {
             if (stopped(order)) return false;
-            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, mine, variance, left_over);
+            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, order, mine, variance, left_over);
             // Others are waiting: too few frequencies show at once.
             if (turn == first_turn && left_over > HOPELESS) return false;
             // The line at e may be left out where the phases are good enough for those at 2e and 3e.
@@ -371,12 +392,12 @@ struct Several {
         double away;
         f = ring.snap(t, bins, bin, b, away);
         const double border = 0.5 * bins * ring.inverse;
-        bool good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border * energy;
+        good = row >= m || CERTAIN * CERTAIN * variance * noise <= border * border * energy;
         for (u32 k = 0; k < m; k++) {
             const u64 other = __shfl_sync(~0u, f, 8 * k);
             good &= k == row || row >= m || other != f;
         }
-        if (!__all_sync(~0u, good)) return false;
+        if (!__all_sync(~0u, good) || stopped(order)) return false;
         __syncwarp();
         for (u32 i = 0; i < m; i++) {
             const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * i) * place_of(lane, e));
