@@ -20,16 +20,6 @@
 // Least size of Π(z_i - z_k) over the others: what rounding does to a value is divided by it.
 const double LEAST_GAP = 1e-5;
 
-// Σ over the lanes up to this one.
-DEV u32 sum_up_to(u32 v, u32 lane) {
-#pragma unroll
-    for (u32 d = 1; d < 32; d <<= 1) {
-        const u32 before = __shfl_up_sync(~0u, v, d);
-        if (lane >= d) v += before;
-    }
-    return v;
-}
-
 // Where the finds that came lie, side by side; gives their number. By the DECODE threads, who meet afterwards.
 template <class S, class Shared> DEV u32 line_up(Shared& s, u32 lane, u32 t) {
     if (S::BLOCKS == 1) return s.came[0];

@@ -178,12 +178,13 @@ DEV double single(const L& l) {
         Z z = cis(t - rint(t));
         Z sum = z_of(0.0, 0.0);
         for (u32 i = 0; i < j; i++) {
-            double back = -t * (double)l.offset(i);
-            sum = plus(sum, times(project(l, i, z), cis(back - rint(back))));
+            const Z value = project(l, i, z);
+            const double back = -t * (double)l.offset(i);
+            sum = plus(sum, l.offset(i) ? times(value, cis(back - rint(back))) : value);
         }
-        double back = -t * (double)l.offset(j);
+        const double distance = (double)l.offset(j), back = -t * distance;
         Z here = times(project(l, j, z), cis(back - rint(back)));
-        t += turns(times(here, conj(sum))) / (double)l.offset(j);
+        t += turns(times(here, conj(sum))) * inverse_of(distance);
     }
     return t;
 }
@@ -206,6 +207,30 @@ DEV bool pair(const L& l, u32 j, const double* t, Z* v) {
     return true;
 }
 
+// locate: z² + c1·z + c0 that vanishes at two frequencies, the best that predicts every sample of a line from the
+// two before it. False where one frequency would do.
+template <class L>
+DEV bool predict_two(const L& l, Z& c0, Z& c1) {
+    double a00 = 0.0, a11 = 0.0;
+    Z a01 = z_of(0.0, 0.0), b0 = a01, b1 = a01;
+    for (u32 j = 0; j < l.lines; j++) {
+        for (u32 i = 0; i < 2; i++) {
+            Z u0 = l.at(j, i), u1 = l.at(j, i + 1), u2 = l.at(j, i + 2);
+            a00 += norm(u0);
+            a11 += norm(u1);
+            a01 = add_conj(a01, u1, u0);
+            b0 = add_conj(b0, scaled(u2, -1.0), u0);
+            b1 = add_conj(b1, scaled(u2, -1.0), u1);
+        }
+    }
+    const double det = a00 * a11 - norm(a01);
+    const bool good = det > 1e-12 * a00 * a11;
+    const double inverse = inverse_of(good ? det : 1.0);
+    c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), inverse);
+    c1 = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), inverse);
+    return good;
+}
+
 // locate: two frequencies.
 template <class L>
 DEV bool twin(const L& l, double* t) {
@@ -220,23 +245,7 @@ DEV bool twin(const L& l, double* t) {
         c0 = times(minus(times(u1, u3), times(u2, u2)), inverse);
         c1 = times(minus(times(u1, u2), times(u0, u3)), inverse);
     } else {
-        double a00 = 0.0, a11 = 0.0;
-        Z a01 = z_of(0.0, 0.0), b0 = a01, b1 = a01;
-        for (u32 j = 0; j < l.lines; j++) {
-            for (u32 i = 0; i < 2; i++) {
-                Z u0 = l.at(j, i), u1 = l.at(j, i + 1), u2 = l.at(j, i + 2);
-                a00 += norm(u0);
-                a11 += norm(u1);
-                a01 = add_conj(a01, u1, u0);
-                b0 = add_conj(b0, scaled(u2, -1.0), u0);
-                b1 = add_conj(b1, scaled(u2, -1.0), u1);
-            }
-        }
-        double det = a00 * a11 - norm(a01);
-        if (det <= 1e-12 * a00 * a11) return false;
-        const double inverse = inverse_of(det);
-        c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), inverse);
-        c1 = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), inverse);
+        if (!predict_two(l, c0, c1)) return false;
     }
     Z half = scaled(c1, -0.5);
     Z r = square_root(minus(times(half, half), c0));

@@ -108,25 +108,9 @@ template <class S>
 DEV bool pair_of_lines(const Ring& ring, const Two<S>& l, u32 b, double bin, double limit, u32 lane, u64& f, Z& a) {
     const u32 which = lane & 1, its = lane ^ 1;
     const double far = (double)l.far;
-    double a00 = 0.0, a11 = 0.0;
-    Z a01 = z_of(0.0, 0.0), b0 = a01, b1 = a01;
-#pragma unroll
-    for (u32 j = 0; j < 2; j++) {
-#pragma unroll
-        for (u32 i = 0; i < 2; i++) {
-            const Z u0 = l.at(j, i), u1 = l.at(j, i + 1), u2 = l.at(j, i + 2);
-            a00 += norm(u0);
-            a11 += norm(u1);
-            a01 = add_conj(a01, u1, u0);
-            b0 = add_conj(b0, scaled(u2, -1.0), u0);
-            b1 = add_conj(b1, scaled(u2, -1.0), u1);
-        }
-    }
-    double det = a00 * a11 - norm(a01);
-    bool good = det > 1e-12 * a00 * a11;
-    const double inverse = inverse_of(good ? det : 1.0);
-    const Z c0 = scaled(minus(scaled(b0, a11), times(a01, b1)), inverse);
-    const Z half = scaled(minus(scaled(b1, a00), times(conj(a01), b0)), -0.5 * inverse);
+    Z c0, c1;
+    bool good = predict_two(l, c0, c1);
+    const Z half = scaled(c1, -0.5);
     const Z r = square_root(minus(times(half, half), c0));
     double t = turns(which ? minus(half, r) : plus(half, r)), away;
     // The values on both lines say how far the phase has turned.
@@ -134,7 +118,7 @@ DEV bool pair_of_lines(const Ring& ring, const Two<S>& l, u32 b, double bin, dou
     Z gram = times(w, z_of(w.x + 1.0, w.y));
     gram = times(w, z_of(gram.x + 1.0, gram.y));
     gram = z_of(gram.x + 1.0, gram.y);
-    det = 16.0 - norm(gram);
+    double det = 16.0 - norm(gram);
     good &= det >= 1e-9;
     const Z near = project(l, 0, z), there = project(l, 1, z);
     const Z near_value = minus(scaled(near, 4.0), times(gram, shuffled(near, its)));
@@ -407,8 +391,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 const double left = fit_one(ring, l, guess.f[0], guess.a[0]);
                 guess.good = left <= floor * args.two_lines[1] + OWN_ROUNDING * s.levels.energies[local];
             }
-            if (warp == 0) {
-                // The ladder's margin at the weakest bin, as in sparse.cuh. Pairs take longer.
+            if (warp == S::SINGLES / 32 - 1) {
+                // The ladder's margin at the weakest bin, as in sparse.cuh; by the warp with the fewest bins.
                 double least = 0.0;
                 if (all_active > 0) {
                     const double gamma = fmax(of_high_bits(weakest) * inverse_of(8.0 * floor) - 1.0, LEAST_GAMMA);
@@ -503,19 +487,26 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         part<S>();
         copied_here();
         some_threads_sync<32 * S::FOLDERS, 5>();
-        for (u32 i = t - S::COMB; i < MORE_LINES * S::ONE; i += 32 * S::FOLDERS) {
-            const u32 number = i / S::ONE, point = i % S::ONE;
-            Z v[8];
-            if (args.format == 0) {
+        // bucket FFT: over j1, as in `columns`.
+        const u32 i = t - S::COMB, column = i / (4 * T);
+        if (i < S::ONE) {
+#pragma unroll 1
+            for (u32 number = 0; number < MORE_LINES; number++) {
+                Z v[8], *tile = s.lines[number][0] + 4 * T * column + tau;
+                int y = i / 4 % T;
+                if (args.format == 0) {
 #pragma unroll
-                for (u32 q = 0; q < 8; q++) v[q] = s.lines[number][q][point];
-            } else {
-                load<8>(x, args.format, v, [&](u32 q) { return other_line(number, point, q); });
+                    for (u32 q = 0; q < 8; q++) v[q] = s.lines[number][q][i];
+                } else {
+                    load<8>(x, args.format, v, [&](u32 q) { return other_line(number, i, q); });
+                }
+                __syncwarp();
+                Steps<S::LOGR, 3, 0, WarpSync>::run(
+                    v, tile, s.roots, y, [](u32 e) { return e / T * S::ONE + e % T * 4; }, [] {});
+                __syncwarp();
+#pragma unroll
+                for (u32 q = 0; q < 8; q++) s.lines[number][q][i] = v[q];
             }
-            // Teeth lie B/8 apart: Σ_q v[q]·w8^{qb} is one output of a short transform.
-            Radix<3, 1, Z>::run(v);
-#pragma unroll
-            for (u32 k = 0; k < 8; k++) s.lines[number][k][point] = v[k];
         }
         wait_for_others(11);
     }
@@ -551,20 +542,16 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     if (status == EXPLAINED && open) {
         const u32 slots = open > c ? (open - c + CLUSTER - 1) / CLUSTER : 0;
         if (t < S::HALF) {
-            wait_for_others(2);
+            wait_for_others(1);
         } else {
             // The others send meanwhile.
             const u32 u = t - S::HALF;
-            const auto others_sync = [] { some_threads_sync<S::OTHERS, 4>(); };
-            others_sync();
-            for (u32 k = u; k < CLUSTER * S::MINE; k += S::OTHERS) {
-                const u32 b = k / S::MINE, i = k % S::MINE;
-                u32 at = i;
-                for (u32 k = 0; k < b; k++) at += s.opens[k].open;
-                if (i < s.opens[b].open) s.bins[at] = s.opens[b].bins[i];
+            if (u < 32) {
+                const u32 its = lane < CLUSTER ? s.opens[lane].open : 0, first = sum_up_to(its, lane) - its;
+                for (u32 i = 0; i < its; i++) s.bins[first + i] = s.opens[lane].bins[i];
             }
             if (slots && u == 0) expect(s, SUM_GATE, 16 * slots * (CLUSTER * 4 * MORE_LINES + 8));
-            others_sync();
+            some_threads_sync<S::OTHERS, 4>();
             OTHER_STAMP(22)
             // The two lines that were transformed.
             for (u32 i = u; i < 8 * open; i += S::OTHERS) {
@@ -574,31 +561,17 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                            s.rows[(row * 4 + (i & 3)) * PAD + s.bins[o] / R]);
             }
             OTHER_STAMP(23)
-            // One shift of all six lines by four threads.
-            for (u32 i = u; i < (16 * open + 31) / 32 * 32; i += S::OTHERS) {
-                const u32 o = i / 16 < open ? i / 16 : 0, quarter = i / 4 % 4, bin = s.bins[o];
-                const Z* from = s.lines[0][bin & 7] + tau;
-                Z sum[MORE_LINES];
+            // A warp for a bin, a lane for a shift of a line: what the columns of this block add to it.
+            for (u32 o = u / 32; o < open; o += S::OTHERS / 32) {
+                const u32 bin = s.bins[o], k1 = bin % R;
+                const Z* from = s.lines[lane < 4 * MORE_LINES ? lane / 4 : 0][k1 / T] + k1 % T * 4 + tau;
+                Z sum = z_of(0.0, 0.0);
 #pragma unroll
-                for (u32 e = 0; e < MORE_LINES; e++) sum[e] = z_of(0.0, 0.0);
-#pragma unroll 2
-                for (u32 p = quarter; p < S::POINTS; p += 4) {
-                    const u32 at = (R * (p % T) + c * ROWS + p / T) * bin & (S::B - 1);
-                    const Z turn = times(s.roots[at / R], s.fine[at % R]);
-#pragma unroll
-                    for (u32 e = 0; e < MORE_LINES; e++) {
-                        const Z value = from[e * 8 * S::ONE + 4 * p];
-                        sum[e].x = fma(value.x, turn.x, fma(-value.y, turn.y, sum[e].x));
-                        sum[e].y = fma(value.x, turn.y, fma(value.y, turn.x, sum[e].y));
-                    }
+                for (u32 column = 0; column < ROWS; column++) {
+                    const u32 at = (c * ROWS + column) * bin & (S::B - 1);
+                    sum = plus(sum, times(from[4 * T * column], times(s.roots[at / R], s.fine[at % R])));
                 }
-#pragma unroll
-                for (u32 e = 0; e < MORE_LINES; e++) {
-                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 4));
-                    sum[e] = plus(sum[e], shuffled(sum[e], lane ^ 8));
-                    if (quarter == e % 4 && i < 16 * open)
-                        put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][4 * e + tau], sum[e]);
-                }
+                if (lane < 4 * MORE_LINES) put<S>(s, SUM_GATE, o % CLUSTER, &s.sums[o / CLUSTER][c][lane], sum);
             }
         }
         OTHER_STAMP(24)
@@ -639,6 +612,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                         sum = s.lanes[slot][(line ? 4 : 0) + tau];
                     } else {
                         const u32 r = 4 * (line - 1 - (line == 7)) + tau;
+#pragma unroll
                         for (u32 k = 0; k < CLUSTER; k++) sum = plus(sum, s.sums[slot][k][r]);
                         sum = scaled(sum, args.bin);
                     }

@@ -43,6 +43,16 @@ struct WarpSync {
     static __device__ __forceinline__ void sync() { __syncwarp(); }
 };
 
+// Σ over the lanes up to this one.
+DEV u32 sum_up_to(u32 v, u32 lane) {
+#pragma unroll
+    for (u32 d = 1; d < 32; d <<= 1) {
+        const u32 before = __shfl_up_sync(~0u, v, d);
+        if (lane >= d) v += before;
+    }
+    return v;
+}
+
 // What one bin was decoded to.
 struct Guess {
     u64 f[2];

@@ -366,24 +366,26 @@ struct Several {
 #pragma unroll
         for (u32 i = 0; i < 4; i++) mine[i] = w[column + 8 * i];
         float variance = 0.0f, left_over;
-        const u32 first = scale < SPLIT ? scale : scale - SPLIT;
-        u32 turn = scale == FAR ? 2 : 0;
-        const u32 first_turn = scale >= SPLIT || scale == FAR ? 2 : 0;
+        const bool splits = scale >= SPLIT;
         bool good;
-        double t = start(first, scale < SPLIT ? m : m - 1, (float)(noise * inverse_of(energy)), scale >= SPLIT, good);
+        double t = start(splits ? scale - SPLIT : scale, splits ? m - 1 : m, (float)(noise * inverse_of(energy)), splits, good);
         if (!good) return false;
-        if (scale >= SPLIT) {
-            t = refine(t, m - 1, 16, order, mine, variance, left_over);
-            t = split(t, m);
-            turn = 2;
-        }
-        // Farther lines as the phases become certain.
+        // Farther lines as the phases become certain; phases that are split come after one step with all of them.
+        const u32 first = splits || scale == FAR ? 2 : 0;
+        u32 whole = splits ? 1 : 0;
 #pragma unroll 1
-        for (; turn < 4; turn++) {
+        for (u32 turn = splits ? 0 : first; turn < 4; turn++) {
             if (stopped(order)) return false;
-            t = refine(t, m, turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32, order, mine, variance, left_over);
+            const u32 lanes = turn == 0 ? 16 : turn == 1 ? 20 : turn == 2 ? 28 : 32;
+            t = refine(t, m - whole, lanes, order, mine, variance, left_over);
+            if (whole) {
+                t = split(t, m);
+                whole = 0;
+                turn = 1;
+                continue;
+            }
             // Others are waiting: too few frequencies show at once.
-            if (turn == first_turn && left_over > HOPELESS) return false;
+            if (turn == first && left_over > HOPELESS) return false;
             // The line at e may be left out where the phases are good enough for those at 2e and 3e.
             const double off = variance * noise * (9.0 * e * e);
             if (turn == 0 && __all_sync(~0u, row >= m || CERTAIN * CERTAIN * off <= SKIP * SKIP * energy)) turn = 1;
@@ -399,9 +401,14 @@ struct Several {
         }
         if (!__all_sync(~0u, good) || stopped(order)) return false;
         __syncwarp();
-        for (u32 i = 0; i < m; i++) {
-            const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * i) * place_of(lane, e));
-            if (lane < ALL_LANES) phasors[i * ALL_LANES + lane] = ring.root(at);
+#pragma unroll 1
+        for (u32 i = 0; i < m; i += 2) {
+            // Two at a time, so that they wait together; there is room for four.
+#pragma unroll
+            for (u32 k = 0; k < 2; k++) {
+                const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * (i + k)) * place_of(lane, e));
+                phasors[(i + k) * ALL_LANES + lane] = ring.root(at);
+            }
         }
         __syncwarp();
         // Gram's matrix in the first four columns, in two halves; the samples, in four parts, in the others.
