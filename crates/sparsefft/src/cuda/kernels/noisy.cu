@@ -303,6 +303,19 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     STAMP(2)
     // The other lines take the place of the points that have been sent.
     meet<S>();
+    // Tooth q of point `point` of the other lines.
+    const auto other_line = [&](u32 number, u32 point, u32 q) {
+        const u32 j = R * (point / 4 % T) + c * ROWS + point / (4 * T) + q * (R * T);
+        const u32 offset = number < 3 ? 4 * (number + 1) : number < 5 ? (number - 2) * args.e : 32 * args.e;
+        return (args.step * j + offset + (point & 3)) & args.mask;
+    };
+    // They are asked for before it is known whether there are open bins.
+    if (!combs && args.format == 0) {
+        for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
+            const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
+            copy_here(&s.lines[number][q][point], (const Z*)x + other_line(number, point, q));
+        }
+    }
     pass<S>(s, POINTS_GATE);
     pass<S>(s, WINDOW_GATE);
     STAMP(3)
@@ -467,26 +480,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             wait_for_others(1);
         }
     } else {
-        // Nobody waits for these warps before the finds are sent: the other lines of open bins are asked for
-        // before it is known whether there are any.
-        // Tooth q of point `point` of the other lines.
-        const auto other_line = [&](u32 number, u32 point, u32 q) {
-            const u32 j = R * (point / 4 % T) + c * ROWS + point / (4 * T) + q * (R * T);
-            const u32 offset = number < 3 ? 4 * (number + 1) : number < 5 ? (number - 2) * args.e : 32 * args.e;
-            return (args.step * j + offset + (point & 3)) & args.mask;
-        };
-        if (args.format == 0) {
-            for (u32 i = t - S::COMB; i < MORE_LINES * 8 * S::ONE; i += 32 * S::FOLDERS) {
-                const u32 point = i % S::ONE, q = i / S::ONE % 8, number = i / S::ONE / 8;
-                const Z* from = (const Z*)x + other_line(number, point, q);
-                copy_here(&s.lines[number][q][point], from);
-            }
-        }
-        if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
-        wait_for_others(1);
-        part<S>();
+        // Nobody waits for these warps before the finds are sent. Where threads have asked for the samples of others,
+        // these must have come as well.
         copied_here();
-        some_threads_sync<32 * S::FOLDERS, 5>();
+        if (S::ONE < 32 * S::FOLDERS) some_threads_sync<32 * S::FOLDERS, 5>();
+        else wait_for_others(1);
         // bucket FFT: over j1, as in `columns`.
         const u32 i = t - S::COMB, column = i / (4 * T);
         if (i < S::ONE) {
@@ -508,7 +506,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 for (u32 q = 0; q < 8; q++) s.lines[number][q][i] = v[q];
             }
         }
-        wait_for_others(11);
+        if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
+        part<S>();
+        wait_for_others(12);
     }
     STAMP(8)
     part<S>();
