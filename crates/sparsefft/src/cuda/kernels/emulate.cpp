@@ -185,12 +185,13 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
     warp = &lanes;
     const Ring ring = {n, n - 1, 1.0 / n};
     std::vector<Z> phasors(4 * ALL_LANES);
-    float places[ALL_LANES];
+    float2 places[ALL_LANES];
     float2 w[ALL_LANES];
     double energy = 0.0;
     for (u32 l = 0; l < ALL_LANES; l++) energy += norm(u[l]);
     for (u32 l = 0; l < ALL_LANES; l++) {
-        places[l] = place_of(l, e);
+        const float place = place_of(l, e);
+        places[l] = make_float2(place, place * place);
         w[l] = make_float2(u[l].x / sqrt(energy), u[l].y / sqrt(energy));
     }
     u32 none = 0;

@@ -5,8 +5,10 @@
 struct float2 {
     float x, y;
 };
+struct uint4 {
+    unsigned x, y, z, w;
+};
 static float2 make_float2(float x, float y) { return {x, y}; }
-static float __fdividef(float a, float b) { return a / b; }
 #define __sincosf warp_sincosf
 static void warp_sincosf(float a, float* s, float* c) {
     *s = std::sin(a);

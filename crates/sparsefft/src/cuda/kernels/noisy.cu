@@ -42,7 +42,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
 
     // What lies in the same memory: energies and what is decoded by them; what solves open bins, after the sums.
     struct Energies {
-        u32 sample[F::B], digits[DIGITS];
+        u32 sample[F::B];
+        __align__(16) u32 digits[DIGITS];
     };
     struct Guesses {
         Guess one[ACTIVE], two[ACTIVE];
@@ -59,7 +60,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         // The same of energy one, in single precision.
         float2 w[SOLVES][ALL_LANES];
         double energies[SOLVES];
-        float places[ALL_LANES];
     };
     struct Shared : Kept<F, FOLDERS, 2 * ACTIVE + 4 * SOLVES> {
         // The other lines come after the exchange, tones after the sums.
@@ -81,7 +81,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         Z sums[SOLVES][CLUSTER][4 * MORE_LINES], lanes[SOLVES][8];
         u32 bins[OPENS];
         u32 solved[GROUPS][ROLES];
-        u32 counted[3 * F::WARPS], digit, rank;
+        // Where the lanes of the eight lines lie, and the squares of that.
+        float2 places[ALL_LANES];
+        u32 counted[3][3 * F::WARPS];
         u32 act[ACTIVE];
     };
 };
@@ -181,11 +183,10 @@ template <class S> struct Sample {
     // The one of this rank, by a histogram in steps of 1/64 from 2^-28 times `size` on, and in between by
     // its rank in its step. What lies outside counts as the nearest step.
     __device__ double ranked(typename S::Shared& s, u32 rank, double size, u32 t) const {
-        const u32 lane = t & 31, warp = t >> 5, PART = (S::DIGITS + S::COMB - 1) / S::COMB, FINE = 14;
+        const u32 lane = t & 31, warp = t >> 5, PART = S::DIGITS / S::COMB, FINE = 14;
+        static_assert(S::DIGITS % (4 * S::COMB) == 0, "");
         u32* digits = s.levels.all.digits;
         const u32 top = high_bits(size) >> FINE, base = top > 28 * 64 ? top - 28 * 64 : 0;
-        for (u32 i = t; i < S::DIGITS; i += S::COMB) digits[i] = 0;
-        some_threads_sync<S::COMB>();
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
             const u32 at = v[i] >> FINE, digit = at > base ? at - base : 0;
@@ -195,9 +196,13 @@ template <class S> struct Sample {
         // Every thread adds up some digits, the warps what their threads have, all the warps.
         u32 each[PART], own = 0;
 #pragma unroll
-        for (u32 i = 0; i < PART; i++) {
-            each[i] = t * PART + i < S::DIGITS ? digits[t * PART + i] : 0;
-            own += each[i];
+        for (u32 i = 0; i < PART; i += 4) {
+            const uint4 four = *(const uint4*)(digits + t * PART + i);
+            each[i] = four.x;
+            each[i + 1] = four.y;
+            each[i + 2] = four.z;
+            each[i + 3] = four.w;
+            own += (four.x + four.y) + (four.z + four.w);
         }
         u32 upto = own;
 #pragma unroll
@@ -205,10 +210,10 @@ template <class S> struct Sample {
             const u32 before = __shfl_up_sync(~0u, upto, d);
             if (lane >= d) upto += before;
         }
-        if (lane == 31) s.counted[warp] = upto;
+        if (lane == 31) s.counted[0][warp] = upto;
         some_threads_sync<S::COMB>();
 #pragma unroll
-        for (u32 i = 0; i < WARPS; i++) upto += i < warp ? s.counted[i] : 0;
+        for (u32 i = 0; i < WARPS; i++) upto += i < warp ? s.counted[0][i] : 0;
         if (upto > rank && upto - own <= rank) {
             u32 left = rank - (upto - own), at = 0, count = 1;
             bool here = false;
@@ -229,9 +234,10 @@ template <class S> struct Sample {
         return s.noise;
     }
 
-    // How many exceed a bound and another, and the least that exceeds the first.
-    __device__ void above(typename S::Shared& s, u32 bound, u32 other, u32 t, u32& count, u32& others,
+    // How many exceed a bound and another, and the least that exceeds the first; the first time or the second.
+    __device__ void above(typename S::Shared& s, u32 time, u32 bound, u32 other, u32 t, u32& count, u32& others,
                           u32& least) const {
+        u32* counted = s.counted[1 + time];
         count = others = 0;
         least = ~0u;
 #pragma unroll
@@ -244,20 +250,19 @@ template <class S> struct Sample {
         others = __reduce_add_sync(~0u, others);
         least = __reduce_min_sync(~0u, least);
         if (t % 32 == 0) {
-            s.counted[t / 32] = count;
-            s.counted[WARPS + t / 32] = others;
-            s.counted[2 * WARPS + t / 32] = least;
+            counted[t / 32] = count;
+            counted[WARPS + t / 32] = others;
+            counted[2 * WARPS + t / 32] = least;
         }
         some_threads_sync<S::COMB>();
         count = others = 0;
         least = ~0u;
 #pragma unroll
         for (u32 i = 0; i < WARPS; i++) {
-            count += s.counted[i];
-            others += s.counted[WARPS + i];
-            least = s.counted[2 * WARPS + i] < least ? s.counted[2 * WARPS + i] : least;
+            count += counted[i];
+            others += counted[WARPS + i];
+            least = counted[2 * WARPS + i] < least ? counted[2 * WARPS + i] : least;
         }
-        some_threads_sync<S::COMB>();
     }
 };
 
@@ -295,6 +300,10 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         if (i < 33) normal = __ldg((const double*)(args.tables + args.normal) + i);
         Tables<S>(args, i).keep(s, i);
         if (i < 33) s.normal[i] = normal;
+        if (i < ALL_LANES) {
+            const float place = place_of(i, args.e);
+            s.places[i] = make_float2(place, place * place);
+        }
         Fold<S> fold(args, x, c, i);
         block_sync();
         arrive<S>();
@@ -340,6 +349,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
 #pragma unroll
             for (u32 b = 0; b < CLUSTER; b++) put<S>(s, ENERGY_GATE, b, s.levels.all.sample + c * S::BINS + i, bits);
         }
+        for (u32 i = t; i < S::DIGITS; i += S::COMB) s.levels.all.digits[i] = 0;
+        some_threads_sync<S::COMB>();
         STAMP(4)
         const double wide = sum_of<CLUSTER * S::FOLDERS>(s.wide, lane) * (0.25 / args.verify_energy);
         u32 status = first_status(power, wide);
@@ -353,7 +364,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         double noise = quantile * inverse_of(lowest) * S::B, limit;
         limit = (noise + rounding) * args.bin * args.two_lines[0];
         u32 all_active, loud, weakest;
-        sample.above(s, high_bits(limit), high_bits(rounding * args.bin * args.two_lines[0]), t, all_active, loud,
+        sample.above(s, 0, high_bits(limit), high_bits(rounding * args.bin * args.two_lines[0]), t, all_active, loud,
                      weakest);
         // Without noise, others look.
         if (status == EXPLAINED && loud <= CROWDED * S::B) status = OPEN;
@@ -367,7 +378,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         }
         const double floor = (noise + rounding) * args.bin;
         limit = floor * args.two_lines[0];
-        sample.above(s, high_bits(limit), 0, t, all_active, loud, weakest);
+        sample.above(s, 1, high_bits(limit), 0, t, all_active, loud, weakest);
         if (status == EXPLAINED && all_active > CROWDED * S::B) status = TOO_CROWDED;
         STAMP(6)
 
@@ -506,9 +517,9 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 for (u32 q = 0; q < 8; q++) s.lines[number][q][i] = v[q];
             }
         }
-        if (warp == S::COMB / 32 && c < 4) transform_window<S>(args, s, c, lane);
+        wait_for_others(1);
         part<S>();
-        wait_for_others(12);
+        wait_for_others(9);
     }
     STAMP(8)
     part<S>();
@@ -533,6 +544,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     if (status == EXPLAINED && (most > S::MINE || open > S::OPENS)) status = OPEN;
     if (quiet > 16.0) noise = quiet_energy / (quiet * 8.0) * S::B;
     const double floor = (noise + rounding) * args.bin;
+    const bool windows = t >= S::THREADS - 32 && c >= S::WINDOW;
     bool peeled = false, second = false;
     // The six lines were asked for in any case.
     if (args.format == 0 || open) lines += MORE_LINES * S::B;
@@ -582,8 +594,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         __syncthreads();
         STAMP(11)
         const u32 busy = 32 * S::ROLES * (slots < S::GROUPS ? slots : S::GROUPS);
-        if (t < ALL_LANES) s.solver.places[t] = place_of(t, args.e);
-        __syncthreads();
+        // The window has time until the bins are solved. The last warp has none to solve, mostly.
+        if (windows) transform_window<S>(args, s, c - S::WINDOW, lane);
         peeled = busy < S::THREADS;
         const u32 rounds = (slots + S::GROUPS - 1) / S::GROUPS;
         if (t >= busy) {
@@ -625,7 +637,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 group_sync();
                 WORK_STAMP(26)
                 const double energy = s.solver.energies[slot], own = OWN_ROUNDING * energy;
-                const Several several = {ring, s.solver.u[slot], energy, s.solver.w[slot], s.solver.places, s.solver.phasors[warp],
+                const Several several = {ring, s.solver.u[slot], energy, s.solver.w[slot], s.places, s.solver.phasors[warp],
                                          s.solved[group], S::ROLES, args.e, lane, b, S::B, args.bin};
                 u64 f = 0;
                 Z a;
@@ -671,6 +683,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         for (u32 b = 0; b < CLUSTER; b++) open += s.notes[1][b].still;
         h.steps = 7;
     }
+    if (windows && !second) transform_window<S>(args, s, c - S::WINDOW, lane);
     meet<S>();
     pass<S>(s, FIND_GATE);
     STAMP(15)

@@ -119,7 +119,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
     STAMP(3)
 
     if (helper) {
-        const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c;
+        const u32 shift = CLUSTER == 1 ? warp - S::DECODE / 32 : c - S::WINDOW;
         if (shift < 4 && warp < S::DECODE / 32 + S::HELPERS) transform_window<S>(args, s, shift, lane);
         wait_for_others(2);
     } else {

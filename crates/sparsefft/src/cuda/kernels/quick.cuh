@@ -75,6 +75,8 @@ template <u32 LOGB, u32 LOGV_, u32 CLUSTER, u32 LINES_> struct Frame {
     static const u32 LOGV = LOGV_, V = 1u << LOGV, OWN = V / CLUSTER;
     static const u32 LOGP = LOGV > 8 ? 4 : 3, TV = V >> LOGP, HELPERS = CLUSTER < 4 ? 4 / CLUSTER : 1;
     static const u32 FOLDED = V + V / 8;
+    // The first of the blocks that transform the window, a shift each: the last blocks solve the fewest bins.
+    static const u32 WINDOW = CLUSTER < 4 ? 0 : CLUSTER - 4;
     // Coefficients that one block sends another: to its buckets, and to be put in order.
     static const u32 EACH = CLUSTER == 1 ? 128 : CLUSTER == 4 ? 48 : 24;
     static const u32 SHARE = CLUSTER == 1 ? EACH : CLUSTER == 4 ? 40 : 16;
@@ -190,7 +192,7 @@ template <class S, class Shared> DEV void make_gates(Shared& s, u32 c, bool ener
     }
     gates_made();
     expect(s, POINTS_GATE, 64 * S::LINES * S::ROWS * S::R + 8 * S::BLOCKS * S::WARPS);
-    expect(s, WINDOW_GATE, (c < 4 ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
+    expect(s, WINDOW_GATE, (c >= S::WINDOW ? 16 * S::V : 0) + 8 * S::BLOCKS * S::FOLDERS);
     expect(s, VERIFY_GATE, 64 * S::OWN);
     if (energies) {
         expect(s, OPEN_GATE, sizeof(Opens) * S::BLOCKS);
@@ -355,7 +357,7 @@ template <class S> struct Fold {
             await<S>();
         }
         const u32 own = S::BLOCKS == 1 ? shift * S::FOLDED : 0;
-        if (there) put<S>(s, WINDOW_GATE, shift, s.folded + own + padded_at(bucket), sum);
+        if (there) put<S>(s, WINDOW_GATE, S::BLOCKS == 1 ? 0 : S::WINDOW + shift, s.folded + own + padded_at(bucket), sum);
         if (i % 32 < S::BLOCKS) put<S>(s, WINDOW_GATE, i % 32, s.wide + c * S::FOLDERS + i / 32, wide);
     }
 };

@@ -39,8 +39,18 @@ DEV double warp_sum(double v) {
 DEV float2 times_f(float2 a, float2 b) {
     return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
+// 1/v for normal v.
+DEV float inverse_f(float v) {
+#ifdef __CUDA_ARCH__
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+#else
+    return 1.0f / v;
+#endif
+}
 DEV float2 quotient_f(float2 a, float2 b) {
-    const float r = __fdividef(1.0f, b.x * b.x + b.y * b.y);
+    const float r = inverse_f(b.x * b.x + b.y * b.y);
     return make_float2((a.x * b.x + a.y * b.y) * r, (a.y * b.x - a.x * b.y) * r);
 }
 
@@ -102,7 +112,24 @@ DEV float2 add_conj_f(float2 to, float2 a, float2 b) {
 DEV float2 less_f(float2 a, float2 b, float2 c) {
     return make_float2(a.x - b.x * c.x + b.y * c.y, a.y - b.x * c.y - b.y * c.x);
 }
-DEV float turns_f(float2 v) { return atan2f(v.y, v.x) * 0.15915494f; }
+// arg(v)/2π, likewise: `turns` with a shorter polynomial.
+DEV float turns_f(float2 v) {
+    const float ax = fabsf(v.x), ay = fabsf(v.y);
+    const bool steep = ax < ay;
+    const float lo = steep ? ax : ay, hi = steep ? ay : ax;
+    const bool upper = 0.41421356f * hi < lo;
+    const float num = upper ? lo - hi : lo, den = upper ? lo + hi : hi;
+    const float t = num * inverse_f(den > 0.0f ? den : 1.0f), u = t * t;
+    float p = 0.01270846f;
+    p = p * u - 0.02204531f;
+    p = p * u + 0.03179025f;
+    p = p * u - 0.05305079f;
+    p = p * u + 0.15915494f;
+    float a = t * p + (upper ? 0.125f : 0.0f);
+    a = steep ? 0.25f - a : a;
+    a = v.x < 0.0f ? 0.5f - a : a;
+    return v.y < 0.0f ? -a : a;
+}
 
 // Where a lane of the eight lines lies.
 DEV u32 place_of(u32 l, u32 e) {
@@ -127,7 +154,7 @@ DEV float eliminate_f(float2& h, u32 size, u32 row, u32 column) {
 #pragma unroll 1
     for (u32 p = 0; p < size; p++) {
         pivot = __shfl_sync(~0u, h.x, 9 * p);
-        const float inverse = __fdividef(1.0f, pivot);
+        const float inverse = inverse_f(pivot);
         float2 top = shuffled_f(h, 8 * p + column);
         const float2 entry = shuffled_f(h, 8 * row + p);
         top = make_float2(top.x * inverse, top.y * inverse);
@@ -143,7 +170,7 @@ struct Several {
     const Z* u;
     double energy;
     const float2* w;
-    const float* places;
+    const float2* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
     // those with as many: `others` numbers.
@@ -196,7 +223,7 @@ struct Several {
             const float2 half = make_float2(0.5f * c[1].x, 0.5f * c[1].y);
             const float2 d = less_f(c[0], make_float2(-half.x, -half.y), half);
             const float size = sqrtf(d.x * d.x + d.y * d.y), a = sqrtf(0.5f * (size + fabsf(d.x)));
-            const float b = a > 0.0f ? __fdividef(0.5f * fabsf(d.y), a) : 0.0f;
+            const float b = a > 0.0f ? 0.5f * fabsf(d.y) * inverse_f(a) : 0.0f;
             float2 r = d.x >= 0.0f ? make_float2(a, b) : make_float2(b, a);
             if (d.y < 0.0f) r.y = -r.y;
             z = row & 1 ? make_float2(half.x - r.x, half.y - r.y) : make_float2(half.x + r.x, half.y + r.y);
@@ -227,7 +254,7 @@ struct Several {
             before = next;
         }
         const double step = scale <= 4 ? scale : e;
-        return (rint(turns_f(p) * step - fine) + fine) / step;
+        return (rint(turns_f(p) * step - fine) + fine) * inverse_of(step);
     }
 
     // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
@@ -235,30 +262,37 @@ struct Several {
     // where another explains the bin.
     __device__ double refine(double t, u32 m, u32 lanes, u32 order, const float2* mine, float& variance, float& left) const {
         const u32 row = lane >> 3, column = lane & 7;
-        const float scale = __fdividef(1.0f, places[lanes - 1]);
+        const float scale = inverse_f(places[lanes - 1].x);
         float2* p = (float2*)phasors;
-        const double place = places[lane];
+        const double place = places[lane].x;
         __syncwarp();
-#pragma unroll 2
-        for (u32 i = 0; i < m; i++) {
+        // Of all four, which wait together.
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
             const double turn = __shfl_sync(~0u, t, 8 * i) * place;
             float2 v;
             __sincosf(6.2831853f * (float)(turn - rint(turn)), &v.y, &v.x);
-            if (lane < lanes) p[i * ALL_LANES + lane] = v;
+            p[i * ALL_LANES + lane] = v;
         }
         __syncwarp();
         // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
         float energy = 0.0f;
         float2 s0 = make_float2(0.0f, 0.0f), s1 = s0, s2 = s0, r0 = s0, r1 = s0;
         const float2 *ours = p + row * ALL_LANES, *theirs = p + (column & 3) * ALL_LANES;
-#pragma unroll 4
-        for (u32 l = column >> 2; l < lanes; l += 2) {
-            const float2 v = add_conj_f(make_float2(0.0f, 0.0f), theirs[l], ours[l]);
-            const float x = places[l] * scale, xx = x * x;
-            s0 = make_float2(s0.x + v.x, s0.y + v.y);
-            s1 = make_float2(s1.x + x * v.x, s1.y + x * v.y);
-            s2 = make_float2(s2.x + xx * v.x, s2.y + xx * v.y);
+#pragma unroll 2
+        for (u32 first = 0; first < lanes; first += 4) {
+            // Lanes come in fours.
+#pragma unroll
+            for (u32 k = 0; k < 4; k += 2) {
+                const u32 l = first + k + (column >> 2);
+                const float2 v = add_conj_f(make_float2(0.0f, 0.0f), theirs[l], ours[l]), x = places[l];
+                s0 = make_float2(s0.x + v.x, s0.y + v.y);
+                s1 = make_float2(s1.x + x.x * v.x, s1.y + x.x * v.y);
+                s2 = make_float2(s2.x + x.y * v.x, s2.y + x.y * v.y);
+            }
         }
+        s1 = make_float2(s1.x * scale, s1.y * scale);
+        s2 = make_float2(s2.x * scale * scale, s2.y * scale * scale);
         const float2 h0 = shuffled_f(s0, lane ^ 4), h1 = shuffled_f(s1, lane ^ 4), h2 = shuffled_f(s2, lane ^ 4);
         s0 = make_float2(s0.x + h0.x, s0.y + h0.y);
         s1 = make_float2(s1.x + h1.x, s1.y + h1.y);
@@ -269,7 +303,7 @@ struct Several {
             const u32 l = column + 8 * i;
             if (l >= lanes) continue;
             const float2 v = add_conj_f(make_float2(0.0f, 0.0f), mine[i], ours[l]);
-            const float x = places[l] * scale;
+            const float x = places[l].x * scale;
             r0 = make_float2(r0.x + v.x, r0.y + v.y);
             r1 = make_float2(r1.x + x * v.x, r1.y + x * v.y);
             energy += mine[i].x * mine[i].x + mine[i].y * mine[i].y;
@@ -284,32 +318,40 @@ struct Several {
         left = 1.0f;
         if (stopped(order)) return t;
         const float2 b0 = r0, b1 = r1;
-        // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of
-        // the matrix.
+        // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of the matrix, by
+        // steps that eliminate a value and its slope together: with the pivots P = (d b; b* g) the rows of both
+        // become P⁻¹ times themselves.
         float2 a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
 #pragma unroll 1
-        for (u32 i = 0; i < 2 * m; i++) {
-            const u32 p = i < m ? i : i - m, pivot = i < m ? p : p + 4;
-            const float2 e0 = shuffled_f(a0, 8 * row + pivot), e1 = shuffled_f(a1, 8 * row + pivot);
-            const float inverse = __fdividef(1.0f, __shfl_sync(~0u, i < m ? a0.x : a1.x, 8 * p + pivot));
-            if (column == pivot) {
-                a0 = make_float2(i < m && row == p ? 1.0f : 0.0f, 0.0f);
-                a1 = make_float2(i >= m && row == p ? 1.0f : 0.0f, 0.0f);
-            }
-            float2 top = shuffled_f(i < m ? a0 : a1, 8 * p + column), right = shuffled_f(i < m ? r0 : r1, 8 * p);
-            top = make_float2(top.x * inverse, top.y * inverse);
-            right = make_float2(right.x * inverse, right.y * inverse);
+        for (u32 p = 0; p < m; p++) {
+            const float d = __shfl_sync(~0u, a0.x, 9 * p), g = __shfl_sync(~0u, a1.x, 9 * p + 4);
+            const float2 b = shuffled_f(a0, 9 * p + 4);
+            const u32 at = 8 * row + p;
+            const float2 e00 = shuffled_f(a0, at), e01 = shuffled_f(a0, at + 4);
+            const float2 e10 = shuffled_f(a1, at), e11 = shuffled_f(a1, at + 4);
             const bool here = row == p;
-            a0 = here && i < m ? top : less_f(a0, e0, top);
-            a1 = here && i >= m ? top : less_f(a1, e1, top);
-            r0 = here && i < m ? right : less_f(r0, e0, right);
-            r1 = here && i >= m ? right : less_f(r1, e1, right);
+            if ((column & 3) == p) {
+                a0 = make_float2(here && column == p ? 1.0f : 0.0f, 0.0f);
+                a1 = make_float2(here && column != p ? 1.0f : 0.0f, 0.0f);
+            }
+            const float2 m0 = shuffled_f(a0, 8 * p + column), m1 = shuffled_f(a1, 8 * p + column);
+            const float2 q0 = shuffled_f(r0, 8 * p), q1 = shuffled_f(r1, 8 * p);
+            const float inverse = inverse_f(d * g - b.x * b.x - b.y * b.y), di = d * inverse, gi = g * inverse;
+            const float2 bi = make_float2(b.x * inverse, b.y * inverse), ci = make_float2(bi.x, -bi.y);
+            const float2 t0 = less_f(make_float2(gi * m0.x, gi * m0.y), bi, m1);
+            const float2 t1 = less_f(make_float2(di * m1.x, di * m1.y), ci, m0);
+            const float2 u0 = less_f(make_float2(gi * q0.x, gi * q0.y), bi, q1);
+            const float2 u1 = less_f(make_float2(di * q1.x, di * q1.y), ci, q0);
+            a0 = here ? t0 : less_f(less_f(a0, e00, t0), e01, t1);
+            a1 = here ? t1 : less_f(less_f(a1, e10, t0), e11, t1);
+            r0 = here ? u0 : less_f(less_f(r0, e00, u0), e01, u1);
+            r1 = here ? u1 : less_f(less_f(r1, e10, u0), e11, u1);
         }
-        const float size = r0.x * r0.x + r0.y * r0.y, per = __fdividef(scale, 6.2831853f * size);
+        const float size = r0.x * r0.x + r0.y * r0.y, per = scale * inverse_f(6.2831853f * size);
         float known = row < m ? b0.x * r0.x + b0.y * r0.y + b1.x * r1.x + b1.y * r1.y : 0.0f;
         known += __shfl_xor_sync(~0u, known, 8);
         known += __shfl_xor_sync(~0u, known, 16);
-        left = 1.0f - __fdividef(known, energy);
+        left = 1.0f - known * inverse_f(energy);
         variance = 0.5f * __shfl_sync(~0u, a1.x, 8 * row + 4 + (row & 3)) * per * per * size;
         return t + (double)((r1.y * r0.x - r1.x * r0.y) * per);
     }
@@ -354,7 +396,7 @@ struct Several {
         const double near = row == m - 1 ? __shfl_sync(~0u, t, 8 * which) : (__shfl_sync(~0u, t, 8 * which), t);
         const double second = __shfl_sync(~0u, pairs[1], 8 * which);
         fine = row == m - 1 ? second : row == which ? pairs[0] : fine;
-        return (rint(near * e - fine) + fine) / e;
+        return (rint(near * e - fine) + fine) * inverse_of(e);
     }
 
     // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
@@ -401,14 +443,11 @@ struct Several {
         }
         if (!__all_sync(~0u, good) || stopped(order)) return false;
         __syncwarp();
-#pragma unroll 1
-        for (u32 i = 0; i < m; i += 2) {
-            // Two at a time, so that they wait together; there is room for four.
+        // Of all four, which wait together.
 #pragma unroll
-            for (u32 k = 0; k < 2; k++) {
-                const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * (i + k)) * place_of(lane, e));
-                phasors[(i + k) * ALL_LANES + lane] = ring.root(at);
-            }
+        for (u32 i = 0; i < 4; i++) {
+            const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * i) * place_of(lane, e));
+            phasors[i * ALL_LANES + lane] = ring.root(at);
         }
         __syncwarp();
         // Gram's matrix in the first four columns, in two halves; the samples, in four parts, in the others.
