@@ -184,7 +184,7 @@ extern "C" bool emulate_several(u64 n, u32 bins, u32 b, u32 e, u32 scale, u32 m,
     Warp lanes;
     warp = &lanes;
     const Ring ring = {n, n - 1, 1.0 / n};
-    std::vector<Z> phasors(4 * ALL_LANES);
+    std::vector<Z> phasors(4 * APART);
     float2 places[ALL_LANES];
     float2 w[ALL_LANES];
     double energy = 0.0;

@@ -56,7 +56,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> struct Rough : Frame<LOGB, LOGV, CLUS
         };
     };
     struct Solver {
-        Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * ALL_LANES];
+        Z u[SOLVES][ALL_LANES], phasors[ROLES * GROUPS][4 * APART];
         // The same of energy one, in single precision.
         float2 w[SOLVES][ALL_LANES];
         double energies[SOLVES];

@@ -498,22 +498,22 @@ DEV void peel_half(const Quick& args, Shared& s, u32 c, u32 slot, u32 half, u64 
     tone.gain[half ? 2 : 1] = near_response(from + (half ? 2.0 : 1.0));
     tone.gain[half ? 3 : 0] = far_response(from + (half ? 3.0 : 0.0));
 }
-// The coefficients that reached this block; those that came the first time, the second time, or both.
+// The coefficients that reached this block: those that came the first time, the second time, or both; by whole warps.
 template <class S, class Shared>
 DEV void peel(const Quick& args, Shared& s, u32 c, bool from_second, bool to_second, u32 thread,
               u32 threads) {
-    u32 most = 0;
-#pragma unroll
-    for (u32 b = 0; b < S::BLOCKS; b++) {
-        const u32 its = s.notes[to_second][b].came;
-        most = its > most ? its : most;
-    }
+    // Side by side, those of one sender after those of another.
+    const u32 lane = thread & 31;
+    const u32 before = from_second && lane < S::BLOCKS ? s.notes[0][lane].came : 0;
+    const u32 its = lane < S::BLOCKS ? s.notes[to_second][lane].came - before : 0;
+    const u32 ends = sum_up_to(its, lane), count = __shfl_sync(~0u, ends, 31), first = before + its - ends;
 #pragma unroll 1
-    for (u32 i = thread; i < 2 * S::BLOCKS * most; i += threads) {
-        const u32 slot = i / 2, sender = slot % S::BLOCKS, number = slot / S::BLOCKS;
-        if (number >= s.notes[to_second][sender].came) continue;
-        if (from_second && number < s.notes[0][sender].came) continue;
-        peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
+    for (u32 i = thread; i < (2 * count + 31) / 32 * 32; i += threads) {
+        u32 sender = 0;
+#pragma unroll
+        for (u32 b = 0; b < S::BLOCKS - 1; b++) sender += __shfl_sync(~0u, ends, b) <= i / 2;
+        const u32 slot = (i / 2 + __shfl_sync(~0u, first, sender)) * S::BLOCKS + sender;
+        if (i < 2 * count) peel_half<S>(args, s, c, slot, i & 1, s.find_keys[slot], s.find_values[slot]);
     }
 }
 

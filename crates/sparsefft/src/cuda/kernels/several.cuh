@@ -20,6 +20,8 @@
 // Steps 1 … 4 are scales; so are e, and neighbours on all lines.
 const u32 FAR = 5, LINE = 6, SPLIT = 16;
 const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
+// Distance of the phasors of one frequency from those of the next: two neighbours of four lie in other banks.
+const u32 APART = ALL_LANES + 2;
 // Standard deviations between a frequency and the border to the next, as the ladder's least margin.
 const double CERTAIN = 6.0;
 // Share of the energy that a first step with enough frequencies hardly leaves.
@@ -47,6 +49,16 @@ DEV float inverse_f(float v) {
     return r;
 #else
     return 1.0f / v;
+#endif
+}
+// √v.
+DEV float root_f(float v) {
+#ifdef __CUDA_ARCH__
+    float r;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+#else
+    return sqrtf(v);
 #endif
 }
 DEV float2 quotient_f(float2 a, float2 b) {
@@ -222,7 +234,7 @@ struct Several {
             // c1/2 ± √(c1²/4 + c0).
             const float2 half = make_float2(0.5f * c[1].x, 0.5f * c[1].y);
             const float2 d = less_f(c[0], make_float2(-half.x, -half.y), half);
-            const float size = sqrtf(d.x * d.x + d.y * d.y), a = sqrtf(0.5f * (size + fabsf(d.x)));
+            const float a = root_f(0.5f * (root_f(d.x * d.x + d.y * d.y) + fabsf(d.x)));
             const float b = a > 0.0f ? 0.5f * fabsf(d.y) * inverse_f(a) : 0.0f;
             float2 r = d.x >= 0.0f ? make_float2(a, b) : make_float2(b, a);
             if (d.y < 0.0f) r.y = -r.y;
@@ -272,13 +284,13 @@ struct Several {
             const double turn = __shfl_sync(~0u, t, 8 * i) * place;
             float2 v;
             __sincosf(6.2831853f * (float)(turn - rint(turn)), &v.y, &v.x);
-            p[i * ALL_LANES + lane] = v;
+            p[i * APART + lane] = v;
         }
         __syncwarp();
         // Σ_l x^a conj(p_row) p_(column mod 4) over the first lanes, a = 0, 1, 2; x = place·scale.
         float energy = 0.0f;
         float2 s0 = make_float2(0.0f, 0.0f), s1 = s0, s2 = s0, r0 = s0, r1 = s0;
-        const float2 *ours = p + row * ALL_LANES, *theirs = p + (column & 3) * ALL_LANES;
+        const float2 *ours = p + row * APART, *theirs = p + (column & 3) * APART;
 #pragma unroll 2
         for (u32 first = 0; first < lanes; first += 4) {
             // Lanes come in fours.
@@ -447,13 +459,13 @@ struct Several {
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             const u64 at = ring.reduced(__shfl_sync(~0u, f, 8 * i) * place_of(lane, e));
-            phasors[i * ALL_LANES + lane] = ring.root(at);
+            phasors[i * APART + lane] = ring.root(at);
         }
         __syncwarp();
         // Gram's matrix in the first four columns, in two halves; the samples, in four parts, in the others.
         Z h = z_of(0.0, 0.0), right = h;
-        const Z *ours = phasors + row * ALL_LANES, *theirs = phasors + (column & 3) * ALL_LANES;
-#pragma unroll 4
+        const Z *ours = phasors + row * APART, *theirs = phasors + (column & 3) * APART;
+#pragma unroll 8
         for (u32 l = column >> 2; l < ALL_LANES; l += 2) h = add_conj(h, theirs[l], ours[l]);
         h = plus(h, shuffled(h, lane ^ 4));
 #pragma unroll
@@ -463,11 +475,11 @@ struct Several {
         if (column >= 4) h = right;
         eliminate(h, m, row, column);
         a = shuffled(h, 8 * row + 4);
-        Z rest = z_of(0.0, 0.0);
-        if (lane < ALL_LANES) rest = u[lane];
-        for (u32 i = 0; i < m; i++) {
+        Z rest = u[lane];
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
             const Z value = shuffled(a, 8 * i);
-            if (lane < ALL_LANES) rest = minus(rest, times(value, phasors[i * ALL_LANES + lane]));
+            if (i < m) rest = minus(rest, times(value, phasors[i * APART + lane]));
         }
         const double left = warp_sum(norm(rest));
         good = row >= m || norm(a) >= least;
