@@ -80,9 +80,7 @@ DEV u32 up_to_four(const Ring& ring, Z mine, u32 b, u32 bins, double bin, double
         const Z at = shuffled(own, k);
         if (k != lane && k < m) {
             distinct &= other != f;
-#pragma unroll
-            for (int i = 3; i >= 0; i--)
-                q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], at));
+            add_root(q, at);
             product = times(product, minus(own, at));
         }
     }

@@ -214,17 +214,17 @@ template <class S, class Shared> DEV void share_out(Shared& s, u32 open, u32 lan
 // shifts. Of fewer than four, from the first shifts and from the last. True for all four lanes, or for none.
 DEV bool settle(const Z* u, u32 m, double tolerance, u32 lane, u64 f, Z own, Z& a) {
     const u32 first = lane & ~3u, mine = lane & 3;
-    const Z two = times(own, own);
-    Z q[4] = {z_of(1.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0), z_of(0.0, 0.0)}, product = q[0];
+    const Z two = times(own, own), none = z_of(0.0, 0.0);
+    // The polynomial that vanishes at the others.
+    Z q[4] = {z_of(1.0, 0.0), none, none, none}, product = q[0];
     bool good = true;
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) {
-        const u64 other = __shfl_sync(~0u, f, first + k);
-        const Z at = shuffled(own, first + k);
-        if (k != mine && k < m) {
+    for (u32 k = 1; k < 4; k++) {
+        const u64 other = __shfl_xor_sync(~0u, f, k);
+        const Z at = shuffled(own, lane ^ k);
+        if ((mine ^ k) < m) {
             good &= other != f;
-#pragma unroll
-            for (int i = 3; i >= 0; i--) q[i] = minus(i ? q[i - 1] : z_of(0.0, 0.0), times(q[i], at));
+            add_root(q, at);
             product = times(product, minus(own, at));
         }
     }

@@ -331,6 +331,15 @@ DEV bool fit_two(const Ring& ring, const L& l, const u64* f, Z* v, double& left)
     return true;
 }
 
+// One root more for a polynomial of degree up to three, lowest coefficient first. Written out, so that these stay in
+// registers.
+DEV void add_root(Z* q, Z at) {
+    q[3] = minus(q[2], times(q[3], at));
+    q[2] = minus(q[1], times(q[2], at));
+    q[1] = minus(q[0], times(q[1], at));
+    q[0] = minus(z_of(0.0, 0.0), times(q[0], at));
+}
+
 // Distance of two phases on the circle.
 DEV double apart(double s, double t) {
     double d = s - t;

@@ -524,24 +524,29 @@ template <class S, u32 WAYS, class Shared> DEV Z explain(Shared& s, u32 i, u32& 
     const u32 b = there ? i / (4 * WAYS) : 0, way = i / 4 % WAYS, shift = i & 3;
     const u32 all = s.listed[b], count = all < S::LIST ? all : S::LIST;
     Z sum = way ? z_of(0.0, 0.0) : s.verify[4 * b + shift];
-    // Four at a time, so that their reads wait together.
+    // Some at a time, so that their reads wait together.
+    const u32 SOME = 8;
+    Z other = z_of(0.0, 0.0);
 #pragma unroll 1
-    for (u32 e = seen + 4 * way; e < count; e += 4 * WAYS) {
-        double gain[4];
-        Z v[4];
+    for (u32 e = seen + SOME * way; e < count; e += SOME * WAYS) {
+        double gain[SOME];
+        Z v[SOME];
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) {
+        for (u32 k = 0; k < SOME; k++) {
             const u32 at = s.list[b][e + k < count ? e + k : e];
             const Tone& tone = s.tones[at >> 2];
             gain[k] = e + k < count ? tone.gain[at & 3] : 0.0;
             v[k] = tone.v[shift];
         }
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) {
+        for (u32 k = 0; k < SOME; k += 2) {
             sum.x = fma(-gain[k], v[k].x, sum.x);
             sum.y = fma(-gain[k], v[k].y, sum.y);
+            other.x = fma(-gain[k + 1], v[k + 1].x, other.x);
+            other.y = fma(-gain[k + 1], v[k + 1].y, other.y);
         }
     }
+    sum = plus(sum, other);
     if (all > S::LIST) s.full = 1;
     seen = count;
     if (WAYS == 2) sum = plus(sum, shuffled(sum, i ^ 4));
