@@ -774,7 +774,9 @@ fn hops(device: &Device) -> Result<(), Failure> {
             }
             results.push(median(walls));
         }
-        println!("2^20, k = {k}, noise {sigma}: wall of one signal, three in turn, again: {results:.1?}");
+        println!(
+            "2^20, k = {k}, noise {sigma}: wall of one signal, three in turn, again: {results:.1?}"
+        );
     }
     Ok(())
 }
@@ -783,9 +785,10 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
     let cases = || words.iter().filter(|w| w.starts_with("case:") || w.starts_with("many:"));
-    let both =
-        !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread"].into_iter().any(has)
-            && cases().count() == 0;
+    let both = !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread"]
+        .into_iter()
+        .any(has)
+        && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);

@@ -488,6 +488,27 @@ fn batches_equal_single_transforms() {
     }
 }
 
+/// Signals with other addresses in turn, whose crowded bins warps race for: every one gets its own answer, and the
+/// same bits every time.
+#[test]
+fn noisy_signals_in_turn_give_the_same_bits() {
+    let Some(device) = device() else { return };
+    let (n, k) = (1u64 << 20, 1000);
+    let signals: Vec<_> = (21..24).map(|seed| make(&device, n, k, 0.1, 1, seed)).collect();
+    let plan = CudaPlan::new(&device, asked(n, k, Noise::Snr(20.0), Algorithm::Robust)).unwrap();
+    let first: Vec<_> =
+        signals.iter().map(|(_, data)| plan.transform(&data.signal()).unwrap()).collect();
+    for ((truth, _), got) in signals.iter().zip(&first) {
+        assert!(got.certificate().is_certified());
+        assert!(worst(truth, got) < 0.05, "{}", worst(truth, got));
+    }
+    for round in 0..30 {
+        let i = (round * round + round / 3) % 3;
+        let again = plan.transform(&signals[i].1.signal()).unwrap();
+        assert_eq!(again.peaks(), first[i].peaks(), "round {round}");
+    }
+}
+
 #[test]
 fn growing_and_refusing_are_honest() {
     let Some(device) = device() else { return };
