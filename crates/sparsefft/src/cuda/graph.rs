@@ -18,6 +18,7 @@ pub(super) struct Replay {
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
     node: sys::CUgraphNode,
+    shape: Shape,
     args: NoisyArgs,
 }
 
@@ -51,7 +52,7 @@ impl Replay {
     fn new(function: &CudaFunction, shape: Shape, args: &NoisyArgs) -> Result<Self, Error> {
         let (graph, exec, node) = (null_mut(), null_mut(), null_mut());
         // Dropped with whatever has been made of it.
-        let mut made = Replay { graph, exec, node, args: *args };
+        let mut made = Replay { graph, exec, node, shape, args: *args };
         let mut list = [(&raw const *args).cast_mut().cast()];
         let params = node_of(function, shape, &mut list);
         // SAFETY: the handles are written before they are read. The arguments are laid out as the kernel
@@ -68,7 +69,7 @@ impl Replay {
         Ok(made)
     }
 
-    /// Other arguments for the next launch.
+    /// Another shape or other arguments for the next launch.
     fn set(
         &mut self,
         function: &CudaFunction,
@@ -81,7 +82,7 @@ impl Replay {
         unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.exec, self.node, &params) }
             .result()
             .map_err(failed)?;
-        self.args = *args;
+        (self.shape, self.args) = (shape, *args);
         Ok(())
     }
 }
@@ -104,8 +105,8 @@ impl Drop for Replay {
 #[derive(Default)]
 pub(super) struct Replays(Vec<Replay>);
 
-/// Results land in two places in turn.
-const PLACES: usize = 2;
+/// Results of single signals land in two places in turn, those of many in a third.
+const PLACES: usize = 3;
 
 impl Replays {
     /// Enqueues the kernel with these arguments, or with their beginning where it takes no more.
@@ -126,10 +127,11 @@ impl Replays {
             None => 0,
         };
         let replay = &mut self.0[at];
-        if replay.args != *args {
+        if replay.args != *args || replay.shape != shape {
             replay.set(function, shape, args)?;
         }
-        // SAFETY: a graph that `new` made, and the stream of its device.
+        // SAFETY: a graph that `new` made, and the stream of its device. The results have room where the arguments say,
+        // and the signals hold what they promise; the kernel needs no workspace.
         unsafe { sys::cuGraphLaunch(replay.exec, device.stream().cu_stream()) }
             .result()
             .map_err(failed)

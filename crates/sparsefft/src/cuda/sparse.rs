@@ -10,7 +10,7 @@
 
 use super::graph::Replays;
 use super::level::{
-    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, QuickArgs, ROUNDS_WORD, Status,
+    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, ROUNDS_WORD, Status,
 };
 
 use super::vote::{Pool, Voting};
@@ -78,10 +78,6 @@ const NO_COMB: &str = "this problem is not one for the kernels";
 
 // SAFETY: plain numbers with the layout of `struct Args`.
 unsafe impl DeviceRepr for Args {}
-// SAFETY: plain numbers with the layout of `struct Quick`.
-unsafe impl DeviceRepr for QuickArgs {}
-// SAFETY: plain numbers with the layout of `struct Noisy`.
-unsafe impl DeviceRepr for NoisyArgs {}
 
 /// The kernels, loaded.
 pub(super) struct SparseKernels {
@@ -955,7 +951,6 @@ impl Ready {
         kernels: &SparseKernels,
         mut args: Args,
     ) -> Result<(), Error> {
-        let stream = device.stream();
         let batch = args.batch as usize;
         let shape = self.kernel.shape(&self.level);
         let noisy = self.kernel == Kernel::Noisy;
@@ -967,26 +962,12 @@ impl Ready {
         if self.direct(batch) {
             // The kernel writes into the landing place itself.
             args.out = self.landing.at as u64;
-            let grid = [shape.cluster, shape.threads, shape.shared];
-            return self.replays.launch(device, function, grid, &NoisyArgs::from(&args));
-        }
-        self.reserve_out(device, args.out_stride as usize, batch)?;
-        args.out = self.level.args.out;
-        let config = LaunchConfig {
-            grid_dim: (shape.cluster * args.batch, 1, 1),
-            block_dim: (shape.threads, 1, 1),
-            shared_mem_bytes: shape.shared,
-        };
-        let mut launch = stream.launch_builder(function);
-        let (plain, rough) = (QuickArgs::from(&args), NoisyArgs::from(&args));
-        if noisy {
-            launch.arg(&rough);
         } else {
-            launch.arg(&plain);
+            self.reserve_out(device, args.out_stride as usize, batch)?;
+            args.out = self.level.args.out;
         }
-        // SAFETY: as in `launch_args`; the kernel needs no workspace.
-        unsafe { launch.launch(config) }.map_err(failed)?;
-        Ok(())
+        let grid = [shape.cluster * args.batch, shape.threads, shape.shared];
+        self.replays.launch(device, function, grid, &NoisyArgs::from(&args))
     }
 
     /// Room for the results of so many signals.
