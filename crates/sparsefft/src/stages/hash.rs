@@ -13,7 +13,7 @@ use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
-use crate::stages::bucket_fft::BucketFft;
+use crate::stages::bucket_fft::{BucketFft, Source};
 use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
@@ -205,11 +205,19 @@ impl Hash {
                     || run.plan.menu().is_some()
                     || !self.fft.works_within()
                     || !run.signal.in_memory();
+                if !self.kept && self.fft.reads_samples() {
+                    let samples = run.signal.as_complex();
+                    let all = (reads as u64 - 1) * step + 4;
+                    if let Some(part) = samples.filter(|_| start + all <= self.n) {
+                        let part = &part[start as usize..(start + all) as usize];
+                        return self.append(run, d, Source::Samples(part, step as usize));
+                    }
+                }
                 let Buffers { raw, measured, kept, .. } = &mut self.buffers;
                 let lines = room(if *kept { raw } else { measured }, at, reads);
                 read_in_parts(run.signal, start, step, lines)?;
                 run.clock.lap(Stage::Permute);
-                self.append(run, d)
+                self.append(run, d, Source::Within)
             }
             Kind::Window { kaiser, .. } => {
                 let mut room = run.workspace.take_at_least(reads);
@@ -224,7 +232,7 @@ impl Hash {
                 let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, Some(buckets), 1.0);
+                let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
                 let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
                 run.workspace.give(room);
                 run.workspace.give(folded);
@@ -233,19 +241,19 @@ impl Hash {
         }
     }
 
-    /// Transforms the last line of samples of a comb.
-    fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+    /// Transforms the last line of samples of a comb, which lie there unless they were kept.
+    fn append(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>) -> Result<(), Error> {
         let size = self.buckets;
         let factor = 1.0 / size as f64;
         if self.kept {
             let raw = std::mem::take(&mut self.buffers.raw);
             let lines = &raw[self.offsets.len() * size..][..size];
-            let finite = self.transform(run, d, Some(lines), factor);
+            let finite = self.transform(run, d, Source::Lines(lines), factor);
             let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
             self.buffers.raw = raw;
             return outcome;
         }
-        if self.transform(run, d, None, factor) {
+        if self.transform(run, d, source, factor) {
             return Ok(());
         }
         // Something is wrong with the samples, which are gone: what they are now decides. Memory that
@@ -255,18 +263,12 @@ impl Hash {
         read_in_parts(run.signal, start, step, &mut lines)?;
         self.offsets.pop();
         self.energy.clear();
-        let finite = self.transform(run, d, Some(&lines), factor);
+        let finite = self.transform(run, d, Source::Lines(&lines), factor);
         if finite { Ok(()) } else { Err(self.blame(d, &lines)) }
     }
 
-    /// Transforms one line, or what stands in its place, and appends the bins; whether they are finite.
-    fn transform(
-        &mut self,
-        run: &mut Run<'_>,
-        d: u64,
-        lines: Option<&[Line]>,
-        factor: f64,
-    ) -> bool {
+    /// Transforms one line and appends the bins; whether they are finite.
+    fn transform(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>, factor: f64) -> bool {
         let size = self.buckets;
         let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
         let at = offsets.len() * size;
@@ -282,7 +284,14 @@ impl Hash {
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
         let sums = whole.then_some(&mut energy[..]);
-        let added = self.fft.process_and_add(lines, line, &mut scratch, factor, sums);
+        // Samples are read by the first butterflies.
+        let clock = &mut run.clock;
+        let read = || {
+            if let Source::Samples(..) = source {
+                clock.lap(Stage::Permute);
+            }
+        };
+        let added = self.fft.process_and_add(source, line, &mut scratch, factor, sums, read);
         run.workspace.give(scratch);
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
@@ -338,7 +347,7 @@ impl Hash {
                 }
             }
             run.clock.lap(Stage::Permute);
-            finer.append(run, d)?;
+            finer.append(run, d, Source::Within)?;
         }
         run.workspace.give(room_for_part);
         self.recycle(run);
