@@ -487,7 +487,7 @@ mod columns {
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
     use crate::cpu::{has_eight, has_fma, threads};
     use crate::dense::{Shared, root};
-    use crate::samples::{Line, fill_lines};
+    use crate::samples::Line;
     use std::arch::x86_64::{_MM_HINT_T1, _mm_add_pd, _mm_loadu_pd, _mm_prefetch, _mm_storeu_pd};
     use std::ops::Range;
 

@@ -42,7 +42,8 @@ pub(crate) struct Hash {
     pub(crate) buckets: usize,
     pub(crate) kind: Kind,
     fft: Arc<BucketFft>,
-    buffers: Buffers,
+    /// In a box, since hashes change hands often.
+    buffers: Box<Buffers>,
 }
 
 /// What a hash measures, in buffers that outlive it.
@@ -103,7 +104,7 @@ impl std::ops::DerefMut for Hash {
 pub(crate) struct Shell {
     comb: bool,
     buckets: usize,
-    buffers: Buffers,
+    buffers: Box<Buffers>,
 }
 
 /// Shells that a workspace keeps; retries need others than the next transform will.
@@ -132,19 +133,19 @@ impl Reach {
 impl Hash {
     /// A hash without measurements, with the buffers of an earlier one of its kind.
     pub(crate) fn new(run: &mut Run<'_>, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        let mut hash = Hash::unmeasured(run.plan.problem.n, fft, kind);
         let shells = &mut run.workspace.shells;
-        let comb = matches!(hash.kind, Kind::Comb);
-        if let Some(i) = shells.iter().position(|s| s.comb == comb && s.buckets == hash.buckets) {
-            hash.buffers = shells.swap_remove(i).buffers;
-            hash.buffers.clear();
-        }
-        hash
+        let (comb, buckets) = (matches!(kind, Kind::Comb), fft.size());
+        let mut buffers = match shells.iter().position(|s| s.comb == comb && s.buckets == buckets) {
+            Some(i) => shells.swap_remove(i).buffers,
+            None => Box::default(),
+        };
+        buffers.clear();
+        Hash { n: run.plan.problem.n, buckets, kind, fft, buffers }
     }
 
     /// A hash without measurements or buffers.
     pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        Hash { n, buckets: fft.size(), kind, fft, buffers: Buffers::default() }
+        Hash { n, buckets: fft.size(), kind, fft, buffers: Box::default() }
     }
 
     /// Number of lanes per bin.
@@ -213,7 +214,7 @@ impl Hash {
                         return self.append(run, d, Source::Samples(part, step as usize));
                     }
                 }
-                let Buffers { raw, measured, kept, .. } = &mut self.buffers;
+                let Buffers { raw, measured, kept, .. } = &mut *self.buffers;
                 let lines = room(if *kept { raw } else { measured }, at, reads);
                 read_in_parts(run.signal, start, step, lines)?;
                 run.clock.lap(Stage::Permute);
@@ -270,7 +271,7 @@ impl Hash {
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>, factor: f64) -> bool {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut *self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
         let peeled = !residual.is_empty();
@@ -416,7 +417,7 @@ impl Hash {
 
     /// All bins as measured.
     pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
-        let Buffers { measured, offsets, .. } = &self.buffers;
+        let Buffers { measured, offsets, .. } = &*self.buffers;
         let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
         Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
@@ -440,7 +441,7 @@ impl Hash {
     /// measured or left last; [`sum_energies`](Hash::sum_energies) makes them current.
     pub(crate) fn begin_peeling(&mut self) {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         residual.clear();
         residual.extend_from_slice(&measured[..all]);
     }
@@ -448,7 +449,7 @@ impl Hash {
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
     pub(crate) fn go_on_peeling(&mut self) -> usize {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         let done = residual.len();
         residual.extend_from_slice(&measured[done..all]);
         done / self.buckets
@@ -457,7 +458,7 @@ impl Hash {
     /// [`begin_peeling`](Hash::begin_peeling) for the last time: what was measured is given up.
     pub(crate) fn begin_last_peeling(&mut self) {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         std::mem::swap(measured, residual);
         residual.truncate(all);
     }
@@ -465,7 +466,7 @@ impl Hash {
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut *self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);
