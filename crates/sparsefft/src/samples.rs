@@ -115,6 +115,12 @@ pub trait Samples: Sync {
         false
     }
 
+    /// The samples where they lie, if they are complex numbers of f64 one after the other in memory:
+    /// transforms may read them there instead of asking for copies.
+    fn as_complex(&self) -> Option<&[Complex<f64>]> {
+        None
+    }
+
     /// Writes x\[indices\[i\]\] to `out[i]`. All indices are below [`len`](Samples::len) and both
     /// slices have the same length.
     ///
@@ -203,6 +209,12 @@ pub trait Scalar: Copy + Send + Sync {
     const WHOLE: bool = false;
     /// The number as a complex one.
     fn complex(self) -> Complex<f64>;
+    /// The numbers as complex ones, where that is what they are.
+    #[doc(hidden)]
+    fn as_complex(slice: &[Self]) -> Option<&[Complex<f64>]> {
+        let _ = slice;
+        None
+    }
     /// Four numbers as a line.
     ///
     /// # Safety
@@ -248,6 +260,9 @@ macro_rules! scalars {
 }
 scalars!(0.0: f32; f64,
 const WHOLE: bool = true;
+fn as_complex(slice: &[Self]) -> Option<&[Complex<f64>]> {
+    Some(slice)
+}
 #[inline(always)] // inherits the instruction set of its callers
 unsafe fn line<const FMA: bool>(four: &[Self; 4]) -> Line {
     // SAFETY: a complex number is its real part, then its imaginary part.
@@ -496,6 +511,9 @@ impl<T: Scalar> Samples for [T] {
     fn in_memory(&self) -> bool {
         true
     }
+    fn as_complex(&self) -> Option<&[Complex<f64>]> {
+        T::as_complex(self)
+    }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
             *o = self[i as usize].complex();
@@ -531,6 +549,7 @@ macro_rules! forward_samples {
         fn is_real(&$self) -> bool { Samples::is_real($inner) }
         fn resolution(&$self) -> f64 { Samples::resolution($inner) }
         fn in_memory(&$self) -> bool { Samples::in_memory($inner) }
+        fn as_complex(&$self) -> Option<&[Complex<f64>]> { Samples::as_complex($inner) }
         fn read(&$self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
             Samples::read($inner, indices, out)
         }

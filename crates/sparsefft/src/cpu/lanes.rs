@@ -156,13 +156,13 @@ impl F64x8 {
     }
 
     /// a + b and a - b of four values each.
-    #[inline(always)] // three instructions
+    #[inline(always)] // one instruction and two loads
     pub(crate) unsafe fn sum_and_difference(a: *const f64, b: *const f64) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
             let a = _mm512_broadcast_f64x4(_mm256_loadu_pd(a));
             let b = _mm512_broadcast_f64x4(_mm256_loadu_pd(b));
-            F64x8(_mm512_mask_sub_pd(_mm512_add_pd(a, b), 0b1111_0000, a, b))
+            F64x8(_mm512_fmadd_pd(b, Self::halves_of(1.0, -1.0).0, a))
         }
     }
 
@@ -193,13 +193,10 @@ impl F64x8 {
     }
 
     /// One value in the lower half, another in the upper.
-    #[inline(always)] // one or two instructions
-    pub(crate) unsafe fn upper(low: f64, high: f64) -> Self {
+    #[inline(always)] // a few instructions, outside of loops
+    pub(crate) unsafe fn halves_of(low: f64, high: f64) -> Self {
         // SAFETY: the caller's promise.
-        unsafe {
-            let high = _mm_set_sd(high);
-            F64x8(_mm512_mask_broadcastsd_pd(_mm512_set1_pd(low), 0b1111_0000, high))
-        }
+        F64x8(unsafe { _mm512_setr_pd(low, low, low, low, high, high, high, high) })
     }
 }
 

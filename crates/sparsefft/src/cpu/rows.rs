@@ -231,6 +231,11 @@ mod whole {
         }
 
         #[inline(always)] // one instruction
+        fn any_below(self, b: Self) -> bool {
+            self.below(b) != 0
+        }
+
+        #[inline(always)] // one instruction
         fn where_or(self, mask: __mmask8, other: Self) -> Self {
             // SAFETY: see above.
             F8(unsafe { _mm512_mask_blend_pd(mask, other.0, self.0) })
@@ -505,6 +510,8 @@ mod tests {
             let mut all = vec![a + b, a - b, a * b, -a, a.div(b), a.mul_add(b, a)];
             all.extend([a.negate_mul_add(b, a), a.abs().sqrt(), a.round(), a.floor()]);
             all.extend([a.where_or(a.below(b), b), a.where_small(b, 2.5), R::Wide::splat(3.0)]);
+            assert_eq!(a.any_below(b), (0..count).any(|i| x8[i] < y8[i]));
+            assert!(!a.any_below(a));
             let lanes = R::Wide::lanes_of(some);
             for (re, im) in lanes {
                 all.extend([re, im]);

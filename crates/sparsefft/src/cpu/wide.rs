@@ -38,6 +38,8 @@ pub(crate) trait Vector:
     fn round(self) -> Self;
     fn floor(self) -> Self;
     fn below(self, b: Self) -> Self::Mask;
+    /// Whether any number is below that of b.
+    fn any_below(self, b: Self) -> bool;
     /// self where the mask holds, other elsewhere.
     fn where_or(self, mask: Self::Mask, other: Self) -> Self;
     /// The lanes of the first lines of eight: real and imaginary part of lane τ in place τ.
@@ -93,6 +95,11 @@ impl<const FMA: bool> Vector for F4<FMA> {
     #[inline(always)] // one instruction
     fn below(self, b: Self) -> Mask<FMA> {
         F4::below(self, b)
+    }
+
+    #[inline(always)] // two instructions
+    fn any_below(self, b: Self) -> bool {
+        b.above_bits(self) != 0
     }
 
     #[inline(always)] // one instruction

@@ -8,7 +8,7 @@
 use crate::Complex;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
-use crate::samples::Line;
+use crate::samples::{Line, fill_lines};
 use crate::stages::number::smooth_divisors;
 use crate::stages::unity::Unity;
 
@@ -32,6 +32,17 @@ enum Steps {
     /// With j = j1·n2 + j2 and b = b1 + n1·b2: transforms over j1, factors e^{-2πi j2·b1/B},
     /// transforms over j2. A line is a whole cache line, so strides cost nothing.
     Long { columns: Box<BucketFft>, rows: Box<BucketFft>, twiddles: Vec<Complex<f64>> },
+}
+
+/// What a transform begins with.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// Lines elsewhere.
+    Lines(&'a [Line]),
+    /// What stands where the result will be.
+    Within,
+    /// Four samples at every multiple of a step, all of which lie in the slice.
+    Samples(&'a [Complex<f64>], usize),
 }
 
 /// One pass: `groups` butterflies of this radix, each over `stride` neighbours.
@@ -121,32 +132,43 @@ impl BucketFft {
         scratch: &mut [Line],
         factor: f64,
     ) {
-        self.process_and_add(Some(input), out, scratch, factor, None);
+        self.process_and_add(Source::Lines(input), out, scratch, factor, None, || ());
     }
 
-    /// [`process`](BucketFft::process), of what stands in `out` where there is no input, and adds the
-    /// energy of every line to those given, as the last butterflies make them, where that is possible.
-    /// Returns whether it was.
+    /// [`process`](BucketFft::process) of other sources, which adds the energy of every line to those
+    /// given, as the last butterflies make them, where that is possible. Returns whether it was. Calls
+    /// `read` as soon as the source is not needed any more.
     pub(crate) fn process_and_add(
         &self,
-        input: Option<&[Line]>,
+        source: Source<'_>,
         out: &mut [Line],
         scratch: &mut [Line],
         factor: f64,
         energy: Option<&mut [f64]>,
+        read: impl FnOnce(),
     ) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if let Steps::Columns(plan) = &self.steps {
-            return plan.run(input, out, scratch, factor, energy);
+        if let Steps::Columns(plan) = &self.steps
+            && (plan.reads_samples() || !matches!(source, Source::Samples(..)))
+        {
+            return plan.run(source, out, scratch, factor, energy, read);
         }
         let _ = energy; // these steps have no last butterflies of whole lines
-        match input {
-            Some(input) => self.passes(input, out, scratch),
-            None => {
+        match source {
+            Source::Lines(input) => self.passes(input, out, scratch),
+            Source::Within => {
                 let input = out.to_vec();
                 self.passes(&input, out, scratch);
             }
+            // These steps begin with lines.
+            Source::Samples(samples, step) => {
+                for (line, part) in out.iter_mut().zip(samples.chunks(step)) {
+                    fill_lines(part, std::slice::from_mut(line));
+                }
+                return self.process_and_add(Source::Within, out, scratch, factor, None, read);
+            }
         }
+        read();
         if factor != 1.0 {
             scale_all(out, factor);
         }
@@ -162,6 +184,15 @@ impl BucketFft {
         false
     }
 
+    /// Whether the first butterflies read samples where they lie.
+    pub(crate) fn reads_samples(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(plan) = &self.steps {
+            return plan.reads_samples();
+        }
+        false
+    }
+
     /// The steps one after the other, without a factor.
     fn passes(&self, input: &[Line], out: &mut [Line], scratch: &mut [Line]) {
         assert!(input.len() == self.size && out.len() == self.size);
@@ -169,7 +200,7 @@ impl BucketFft {
         let passes = match &self.steps {
             #[cfg(target_arch = "x86_64")]
             Steps::Columns(plan) => {
-                plan.run(Some(input), out, scratch, 1.0, None);
+                plan.run(Source::Lines(input), out, scratch, 1.0, None, || ());
                 return;
             }
             Steps::Short(passes) => passes,
@@ -450,13 +481,14 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 /// Powers of two in whole lines.
 #[cfg(target_arch = "x86_64")]
 mod columns {
+    use super::Source;
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
     use crate::cpu::{has_eight, has_fma, threads};
     use crate::dense::{Shared, root};
     use crate::samples::Line;
-    use std::arch::x86_64::{_mm_add_pd, _mm_loadu_pd, _mm_storeu_pd};
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_add_pd, _mm_loadu_pd, _mm_prefetch, _mm_storeu_pd};
     use std::ops::Range;
 
     /// Lines that fit the first cache.
@@ -490,17 +522,22 @@ mod columns {
             Plan { size, passes, apart }
         }
 
-        /// See [`process_and_add`](super::BucketFft::process_and_add).
+        /// See [`reads_samples`](super::BucketFft::reads_samples).
+        pub(super) fn reads_samples(&self) -> bool {
+            !self.apart.is_empty()
+        }
+
+        /// See [`process_and_add`](super::BucketFft::process_and_add). Of samples only if it reads them.
         pub(super) fn run(
             &self,
-            input: Option<&[Line]>,
+            source: Source<'_>,
             out: &mut [Line],
             scratch: &mut [Line],
             factor: f64,
             energy: Option<&mut [f64]>,
+            read: impl FnOnce(),
         ) -> bool {
             let size = self.size;
-            assert!(input.is_none_or(|input| input.len() == size));
             assert!(out.len() == size && scratch.len() >= size);
             assert!(energy.as_ref().is_none_or(|energy| energy.len() == size));
             // Beyond the first cache, energies in the order of the butterflies cost more than they save.
@@ -509,18 +546,29 @@ mod columns {
             let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
             let work = 4 * size as u64;
             let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
-            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
             // All is read before anything is written, so both may be the same.
-            let input = input.map_or(out, |input| Shared(input.as_ptr().cast_mut()));
+            let (from, order) = match source {
+                Source::Lines(input) => {
+                    assert!(input.len() == size);
+                    (input.as_ptr().cast::<f64>(), Order::Lines)
+                }
+                Source::Samples(samples, step) => {
+                    assert!(self.reads_samples() && samples.len() >= (size - 1) * step + 4);
+                    (samples.as_ptr().cast(), Order::Samples(step))
+                }
+                Source::Within => (out.as_ptr().cast(), Order::Lines),
+            };
+            let from = Shared(from.cast_mut());
+            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
             let begin = |which: Range<usize>| unsafe {
-                let tile = scratch.at(0).cast();
+                let (from, tile) = (from.at(0).cast_const(), scratch.at(0).cast());
                 if self.apart.is_empty() {
-                    begin_by_four(&self.passes, which, input.at(0).cast(), tile);
+                    begin_by_four(&self.passes, which, from, tile);
                 } else {
-                    begin_by_eight(&self.passes, &self.apart, which, input.at(0).cast(), tile);
+                    begin_by_eight(&self.passes, &self.apart, which, from, order, tile, factor);
                 }
             };
             // SAFETY: as above.
@@ -529,15 +577,28 @@ mod columns {
                 if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else {
-                    end_by_eight(&self.passes, &part, tile, out, factor, energy.at(0));
+                    end_by_eight(&self.passes, &part, tile, out, energy.at(0));
                 }
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
             threads::for_each(parts, |i| begin(cut(butterflies, i)));
+            read();
             threads::for_each(parts, |i| end(cut(lines, i)));
             added
         }
     }
+
+    /// How the first butterflies find their lines.
+    #[derive(Clone, Copy)]
+    enum Order {
+        /// One after the other, real parts before imaginary ones.
+        Lines,
+        /// This many complex samples apart.
+        Samples(usize),
+    }
+
+    /// Lines from which on asking ahead for samples pays.
+    const LONG: usize = 512;
 
     /// The first level, from `from` to the tile.
     #[target_feature(enable = "avx2,fma")]
@@ -591,18 +652,109 @@ mod columns {
         }
     }
 
-    /// [`begin_by_four`] of lines in pairs.
+    /// [`begin_by_four`] of lines in pairs, times a factor.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn begin_by_eight(
         passes: &Passes<f64>,
         apart: &[Complex<f64>],
         which: Range<usize>,
         from: *const f64,
+        order: Order,
         tile: *mut f64,
+        factor: f64,
     ) {
         let radix = passes.levels[0].radix;
         // SAFETY: the caller's promise; two lines here are one of eight columns.
-        unsafe { by_radix!(radix, first_of_eight(passes, apart, which, from, tile)) }
+        unsafe {
+            match order {
+                Order::Lines => {
+                    let pairs = Lines { from, half: passes.len };
+                    by_radix!(
+                        radix,
+                        first_of_eight::<Lines>(passes, apart, which, pairs, tile, factor)
+                    );
+                }
+                Order::Samples(step) => {
+                    let pairs = Samples { from, step: 2 * step, half: passes.len };
+                    by_radix!(
+                        radix,
+                        first_of_eight::<Samples>(passes, apart, which, pairs, tile, factor)
+                    );
+                }
+            }
+        }
+    }
+
+    /// Where the first butterflies of eight columns find lines in pairs: j and j + B/2.
+    trait Pairs: Copy {
+        /// Asks for a pair that is read later.
+        fn soon(self, j: usize);
+        /// Sum and difference, side by side.
+        ///
+        /// # Safety
+        /// AVX-512, and there is such a pair.
+        unsafe fn get(self, j: usize) -> columns::Line<F64x8>;
+    }
+
+    /// Lines one after the other.
+    #[derive(Clone, Copy)]
+    struct Lines {
+        from: *const f64,
+        half: usize,
+    }
+
+    impl Pairs for Lines {
+        #[inline(always)] // nothing: they were just written, or come one after the other
+        fn soon(self, _: usize) {}
+
+        #[inline(always)] // two instructions and four loads
+        unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
+            let line = columns::Line::<F64x4>::REALS;
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (a, b) = (self.from.add(line * j), self.from.add(line * (j + self.half)));
+                let re = F64x8::sum_and_difference(a, b);
+                let im = F64x8::sum_and_difference(a.add(line / 2), b.add(line / 2));
+                columns::Line { re, im }
+            }
+        }
+    }
+
+    /// Four complex samples at every multiple of a step, in f64.
+    #[derive(Clone, Copy)]
+    struct Samples {
+        from: *const f64,
+        step: usize,
+        half: usize,
+    }
+
+    impl Pairs for Samples {
+        #[inline(always)] // at most four instructions
+        fn soon(self, j: usize) {
+            if self.half < LONG / 2 {
+                return;
+            }
+            for j in [j, j + self.half] {
+                // Beyond the last line these are places that nobody reads: harmless, and no branch.
+                let first = self.from.wrapping_add(self.step * j).cast::<i8>();
+                // SAFETY: a prefetch reads nothing; any address is allowed.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T1>(first);
+                    _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(63));
+                }
+            }
+        }
+
+        #[inline(always)] // four instructions and two loads
+        unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let a = F64x8::load(self.from.add(self.step * j));
+                let b = F64x8::load(self.from.add(self.step * (j + self.half)));
+                let (re, im) = F64x8::split(a.add(b), a.sub(b));
+                columns::Line { re, im }
+            }
+        }
     }
 
     /// [`end_by_four`] of lines in pairs; energies are added where they have a place.
@@ -612,58 +764,57 @@ mod columns {
         part: &Range<usize>,
         tile: *mut f64,
         out: *mut f64,
-        factor: f64,
         energy: *mut f64,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
             between::<F64x8>(passes, part, tile);
-            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy));
+            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, energy));
         }
     }
 
-    /// The first butterflies, of sums and turned differences of lines put side by side.
+    /// The first butterflies, of sums and turned differences of lines put side by side, times a factor.
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn first_of_eight<const R: usize>(
+    unsafe fn first_of_eight<P: Pairs, const R: usize>(
         passes: &Passes<f64>,
         apart: &[Complex<f64>],
         which: Range<usize>,
-        from: *const f64,
+        pairs: P,
         tile: *mut f64,
+        factor: f64,
     ) {
-        let (near, wide) = (columns::Line::<F64x4>::REALS, columns::Line::<F64x8>::REALS);
+        /// Butterflies between asking for lines and reading them.
+        const AHEAD: usize = 2;
+        let wide = columns::Line::<F64x8>::REALS;
         let level = &passes.levels[0];
         let factors =
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
-        for (j, w) in which.zip(factors) {
-            // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
-            unsafe {
+        // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
+        unsafe {
+            let (lower, upper) = (F64x8::halves_of(factor, 0.0), F64x8::halves_of(0.0, factor));
+            for (j, w) in which.zip(factors) {
                 let mut x = zeros::<F64x8, R>();
                 for (m, x) in x.iter_mut().enumerate() {
                     let j = j + m * level.apart;
-                    let (a, b) = (from.add(near * j), from.add(near * (j + passes.len)));
-                    let re = F64x8::sum_and_difference(a, b);
-                    let im = F64x8::sum_and_difference(a.add(near / 2), b.add(near / 2));
-                    let turn = apart.get_unchecked(j);
-                    let turn = columns::Line {
-                        re: F64x8::upper(1.0, turn.re),
-                        im: F64x8::upper(0.0, turn.im),
-                    };
-                    *x = columns::Line { re, im }.mul(turn);
+                    pairs.soon(j + AHEAD);
+                    // The sums stay, the differences turn.
+                    let turn = columns::Line::<F64x8>::splat(*apart.get_unchecked(j));
+                    let turn =
+                        columns::Line { re: turn.re.mul_add(upper, lower), im: turn.im.mul(upper) };
+                    *x = pairs.get(j).mul(turn);
                 }
                 put(x, w.as_ptr(), tile.add(wide * j), level.apart);
             }
         }
     }
 
-    /// The last butterflies: coefficients 2k and 2k + 1 to their places, scaled.
+    /// The last butterflies: coefficients 2k and 2k + 1 to their places.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn last_of_eight<const R: usize>(
         passes: &Passes<f64>,
         part: &Range<usize>,
         tile: *const f64,
         out: *mut f64,
-        factor: f64,
         energy: *mut f64,
     ) {
         let apart = passes.order.len();
@@ -673,9 +824,8 @@ mod columns {
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
             unsafe {
                 let x = get::<F64x8, R>(tile.add(wide * R * b), 1);
-                let mut y = butterfly(x);
-                for (r, y) in y.iter_mut().enumerate() {
-                    *y = y.scale(factor);
+                let y = butterfly(x);
+                for (r, y) in y.iter().enumerate() {
                     let (even, odd) = F64x8::halves(y.re, y.im);
                     columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
                 }
@@ -748,7 +898,14 @@ mod tests {
                 let plan = columns::Plan::with_vectors(size, eight);
                 let (mut out, mut scratch) = (vec![Line::ZERO; size], vec![Line::ZERO; size]);
                 let mut energy = vec![1.0; size];
-                let added = plan.run(Some(&x), &mut out, &mut scratch, 0.5, Some(&mut energy));
+                let added = plan.run(
+                    Source::Lines(&x),
+                    &mut out,
+                    &mut scratch,
+                    0.5,
+                    Some(&mut energy),
+                    || (),
+                );
                 assert_eq!(added, eight && (32..=4096).contains(&size));
                 for b in 0..size {
                     for tau in 0..4 {
@@ -762,9 +919,29 @@ mod tests {
                     assert!(error < 1e-14, "size {size} bin {b}: {error}");
                 }
                 let mut within = x.clone();
-                plan.run(None, &mut within, &mut scratch, 0.5, None);
+                plan.run(Source::Within, &mut within, &mut scratch, 0.5, None, || ());
                 assert_eq!(within, out);
             }
+        }
+    }
+
+    #[test]
+    fn samples_read_by_butterflies_are_those_of_lines() {
+        // 16 and 240 have no such butterflies, 1024 asks ahead.
+        for (size, step) in [(16usize, 5usize), (32, 4), (240, 7), (256, 16), (1024, 5)] {
+            let sample = |i: usize| Complex::new((i as f64).sin(), (7 * i % 11) as f64);
+            let samples: Vec<_> = (0..(size - 1) * step + 4).map(sample).collect();
+            let mut lines = vec![Line::ZERO; size];
+            for (j, line) in lines.iter_mut().enumerate() {
+                fill_lines(&samples[j * step..j * step + 4], std::slice::from_mut(line));
+            }
+            let fft = BucketFft::new(size);
+            let mut scratch = vec![Line::ZERO; fft.scratch_len()];
+            let (mut wanted, mut out) = (lines.clone(), lines.clone());
+            fft.process(&lines, &mut wanted, &mut scratch, 0.25);
+            let (mut read, source) = (0, Source::Samples(&samples, step));
+            fft.process_and_add(source, &mut out, &mut scratch, 0.25, None, || read += 1);
+            assert_eq!((read, &out), (1, &wanted), "size {size}");
         }
     }
 

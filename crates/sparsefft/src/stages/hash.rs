@@ -13,7 +13,7 @@ use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
-use crate::stages::bucket_fft::BucketFft;
+use crate::stages::bucket_fft::{BucketFft, Source};
 use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
@@ -42,7 +42,8 @@ pub(crate) struct Hash {
     pub(crate) buckets: usize,
     pub(crate) kind: Kind,
     fft: Arc<BucketFft>,
-    buffers: Buffers,
+    /// In a box, since hashes change hands often.
+    buffers: Box<Buffers>,
 }
 
 /// What a hash measures, in buffers that outlive it.
@@ -103,7 +104,7 @@ impl std::ops::DerefMut for Hash {
 pub(crate) struct Shell {
     comb: bool,
     buckets: usize,
-    buffers: Buffers,
+    buffers: Box<Buffers>,
 }
 
 /// Shells that a workspace keeps; retries need others than the next transform will.
@@ -132,19 +133,19 @@ impl Reach {
 impl Hash {
     /// A hash without measurements, with the buffers of an earlier one of its kind.
     pub(crate) fn new(run: &mut Run<'_>, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        let mut hash = Hash::unmeasured(run.plan.problem.n, fft, kind);
         let shells = &mut run.workspace.shells;
-        let comb = matches!(hash.kind, Kind::Comb);
-        if let Some(i) = shells.iter().position(|s| s.comb == comb && s.buckets == hash.buckets) {
-            hash.buffers = shells.swap_remove(i).buffers;
-            hash.buffers.clear();
-        }
-        hash
+        let (comb, buckets) = (matches!(kind, Kind::Comb), fft.size());
+        let mut buffers = match shells.iter().position(|s| s.comb == comb && s.buckets == buckets) {
+            Some(i) => shells.swap_remove(i).buffers,
+            None => Box::default(),
+        };
+        buffers.clear();
+        Hash { n: run.plan.problem.n, buckets, kind, fft, buffers }
     }
 
     /// A hash without measurements or buffers.
     pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        Hash { n, buckets: fft.size(), kind, fft, buffers: Buffers::default() }
+        Hash { n, buckets: fft.size(), kind, fft, buffers: Box::default() }
     }
 
     /// Number of lanes per bin.
@@ -205,11 +206,19 @@ impl Hash {
                     || run.plan.menu().is_some()
                     || !self.fft.works_within()
                     || !run.signal.in_memory();
-                let Buffers { raw, measured, kept, .. } = &mut self.buffers;
+                if !self.kept && self.fft.reads_samples() {
+                    let samples = run.signal.as_complex();
+                    let all = (reads as u64 - 1) * step + 4;
+                    if let Some(part) = samples.filter(|_| start + all <= self.n) {
+                        let part = &part[start as usize..(start + all) as usize];
+                        return self.append(run, d, Source::Samples(part, step as usize));
+                    }
+                }
+                let Buffers { raw, measured, kept, .. } = &mut *self.buffers;
                 let lines = room(if *kept { raw } else { measured }, at, reads);
                 read_in_parts(run.signal, start, step, lines)?;
                 run.clock.lap(Stage::Permute);
-                self.append(run, d)
+                self.append(run, d, Source::Within)
             }
             Kind::Window { kaiser, .. } => {
                 let mut room = run.workspace.take_at_least(reads);
@@ -224,7 +233,7 @@ impl Hash {
                 let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
                 run.peak = run.peak.max(peak);
                 run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, Some(buckets), 1.0);
+                let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
                 let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
                 run.workspace.give(room);
                 run.workspace.give(folded);
@@ -233,19 +242,19 @@ impl Hash {
         }
     }
 
-    /// Transforms the last line of samples of a comb.
-    fn append(&mut self, run: &mut Run<'_>, d: u64) -> Result<(), Error> {
+    /// Transforms the last line of samples of a comb, which lie there unless they were kept.
+    fn append(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>) -> Result<(), Error> {
         let size = self.buckets;
         let factor = 1.0 / size as f64;
         if self.kept {
             let raw = std::mem::take(&mut self.buffers.raw);
             let lines = &raw[self.offsets.len() * size..][..size];
-            let finite = self.transform(run, d, Some(lines), factor);
+            let finite = self.transform(run, d, Source::Lines(lines), factor);
             let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
             self.buffers.raw = raw;
             return outcome;
         }
-        if self.transform(run, d, None, factor) {
+        if self.transform(run, d, source, factor) {
             return Ok(());
         }
         // Something is wrong with the samples, which are gone: what they are now decides. Memory that
@@ -255,20 +264,14 @@ impl Hash {
         read_in_parts(run.signal, start, step, &mut lines)?;
         self.offsets.pop();
         self.energy.clear();
-        let finite = self.transform(run, d, Some(&lines), factor);
+        let finite = self.transform(run, d, Source::Lines(&lines), factor);
         if finite { Ok(()) } else { Err(self.blame(d, &lines)) }
     }
 
-    /// Transforms one line, or what stands in its place, and appends the bins; whether they are finite.
-    fn transform(
-        &mut self,
-        run: &mut Run<'_>,
-        d: u64,
-        lines: Option<&[Line]>,
-        factor: f64,
-    ) -> bool {
+    /// Transforms one line and appends the bins; whether they are finite.
+    fn transform(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>, factor: f64) -> bool {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut *self.buffers;
         let at = offsets.len() * size;
         offsets.push(d);
         let peeled = !residual.is_empty();
@@ -282,7 +285,14 @@ impl Hash {
         let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
         let sums = whole.then_some(&mut energy[..]);
-        let added = self.fft.process_and_add(lines, line, &mut scratch, factor, sums);
+        // Samples are read by the first butterflies.
+        let clock = &mut run.clock;
+        let read = || {
+            if let Source::Samples(..) = source {
+                clock.lap(Stage::Permute);
+            }
+        };
+        let added = self.fft.process_and_add(source, line, &mut scratch, factor, sums, read);
         run.workspace.give(scratch);
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
@@ -338,7 +348,7 @@ impl Hash {
                 }
             }
             run.clock.lap(Stage::Permute);
-            finer.append(run, d)?;
+            finer.append(run, d, Source::Within)?;
         }
         run.workspace.give(room_for_part);
         self.recycle(run);
@@ -407,7 +417,7 @@ impl Hash {
 
     /// All bins as measured.
     pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
-        let Buffers { measured, offsets, .. } = &self.buffers;
+        let Buffers { measured, offsets, .. } = &*self.buffers;
         let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
         Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
@@ -431,7 +441,7 @@ impl Hash {
     /// measured or left last; [`sum_energies`](Hash::sum_energies) makes them current.
     pub(crate) fn begin_peeling(&mut self) {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         residual.clear();
         residual.extend_from_slice(&measured[..all]);
     }
@@ -439,7 +449,7 @@ impl Hash {
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
     pub(crate) fn go_on_peeling(&mut self) -> usize {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         let done = residual.len();
         residual.extend_from_slice(&measured[done..all]);
         done / self.buckets
@@ -448,7 +458,7 @@ impl Hash {
     /// [`begin_peeling`](Hash::begin_peeling) for the last time: what was measured is given up.
     pub(crate) fn begin_last_peeling(&mut self) {
         let all = self.offsets.len() * self.buckets;
-        let Buffers { measured, residual, .. } = &mut self.buffers;
+        let Buffers { measured, residual, .. } = &mut *self.buffers;
         std::mem::swap(measured, residual);
         residual.truncate(all);
     }
@@ -456,7 +466,7 @@ impl Hash {
     /// Recomputes every bin's energy.
     pub(crate) fn sum_energies(&mut self) {
         let size = self.buckets;
-        let Buffers { offsets, measured, residual, energy, total, .. } = &mut self.buffers;
+        let Buffers { offsets, measured, residual, energy, total, .. } = &mut *self.buffers;
         let from = if residual.is_empty() { measured } else { residual };
         energy.clear();
         energy.resize(size, 0.0);

@@ -539,7 +539,7 @@ pub(crate) fn multiply_add<V: Vector>(a: C<V>, b: C<V>, c: C<V>) -> C<V> {
 }
 
 #[inline(always)] // one instruction
-fn conj<V: Vector>(a: C<V>) -> C<V> {
+pub(crate) fn conj<V: Vector>(a: C<V>) -> C<V> {
     (a.0, -a.1)
 }
 
@@ -621,7 +621,7 @@ fn side_by_side<V: Vector>(bins: &[Line], pick: [u32; 8]) -> [C<V>; 4] {
 
 /// The frequency f ≡ residue mod size that is nearest to t turns per sample, 0 ≤ f < n.
 #[inline(always)] // must inherit the instruction set of its caller
-fn snap_each<V: Vector>(t: V, residue: V, unity: Unity, size: usize) -> V {
+pub(crate) fn snap_each<V: Vector>(t: V, residue: V, unity: Unity, size: usize) -> V {
     let (length, modulus) = (V::splat(unity.order() as f64), V::splat(size as f64));
     let inverse_modulus = V::splat(1.0 / size as f64);
     let m = ((t * length - residue) * inverse_modulus).round();
@@ -737,18 +737,18 @@ fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
 }
 
 #[inline(always)] // two instructions
-fn norm_sqr_each<V: Vector>(a: C<V>) -> V {
+pub(crate) fn norm_sqr_each<V: Vector>(a: C<V>) -> V {
     a.0.mul_add(a.0, a.1 * a.1)
 }
 
 #[inline(always)] // two instructions
-fn scale_each<V: Vector>(a: C<V>, c: V) -> C<V> {
+pub(crate) fn scale_each<V: Vector>(a: C<V>, c: V) -> C<V> {
     (a.0 * c, a.1 * c)
 }
 
 /// a·conj(b).
 #[inline(always)] // four instructions
-fn against<V: Vector>(a: C<V>, b: C<V>) -> C<V> {
+pub(crate) fn against<V: Vector>(a: C<V>, b: C<V>) -> C<V> {
     multiply_add(a, conj(b), (V::splat(0.0), V::splat(0.0)))
 }
 

@@ -1,143 +1,298 @@
-//! locate: three or four frequencies of one bin, from eight shifts.
+//! locate: three or four frequencies of one bin, from eight shifts; several bins side by side.
 //!
 //! Samples U\[t\] = Σ a_i z_i^t of m exponentials satisfy Σ_j c_j U\[t+j\] = 0 for every t, where the
 //! c_j are the coefficients of the polynomial with the roots z_i. Eight neighbouring shifts give 8 - m
 //! such equations for m unknowns (c_m = 1):
 //!
 //! 1. least squares by orthogonal columns, which keeps the digits that normal equations lose;
-//! 2. the roots, all four at once, by Durand and Kerner's iteration;
-//! 3. their phases are those of the frequencies.
+//! 2. the roots, one after the other and again, by Durand and Kerner's iteration;
+//! 3. their phases, snapped to frequencies that the bin allows;
+//! 4. values by least squares, and once more for what they leave.
 //!
-//! The caller snaps these to integers and judges by the residual of the fit.
+//! Nothing is judged here: phases that are not there leave much, or are nearly the same.
 
 use crate::Complex;
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
-use crate::stages::locate::{C, multiply_add, turns};
+use crate::cpu::math::{atan2_each, cis_each};
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::wide::Vector;
+use crate::samples::Line;
+use crate::stages::locate::{C, against, conj, multiply_add, norm_sqr_each, scale_each, snap_each};
+use crate::stages::peel::Coefficient;
+use crate::stages::unity::Unity;
 
 /// Shifts that are looked at.
 pub(crate) const SHIFTS: usize = 8;
 /// Most frequencies that they tell apart.
 pub(crate) const MOST: usize = 4;
-/// Share of a column that must be its own.
-const INDEPENDENT: f64 = 1e-10;
 /// Steps of the iteration; roots that are apart need a dozen.
 const STEPS: usize = 60;
 
-/// The phases, in turns per shift, of `m` (3 or 4) exponentials that eight samples are made of;
-/// `None` where they are made of fewer.
-pub(crate) fn several(u: &[Complex<f64>; SHIFTS], m: usize) -> Option<[f64; MOST]> {
-    let c = prediction(u, m)?;
-    let roots = roots(&c);
-    Some(roots.map(turns))
+/// A bin with several frequencies, and its neighbouring shifts: the first four, and the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shared {
+    pub(crate) bin: u32,
+    pub(crate) lines: [Line; 2],
 }
 
-/// The polynomial c_0 + c_1 z + … of degree four. Three exponentials get a fourth root of 2, which is
-/// no phase of anything.
-fn prediction(u: &[Complex<f64>; SHIFTS], m: usize) -> Option<[Complex<f64>; MOST + 1]> {
-    let rows = SHIFTS - m;
-    let mut columns = [[Complex::<f64>::ZERO; SHIFTS]; MOST];
-    let mut right = [Complex::ZERO; SHIFTS];
-    for t in 0..rows {
-        for j in 0..m {
-            columns[j][t] = u[t + j];
+/// What was found in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    /// As many frequencies as were looked for.
+    pub(crate) members: [Coefficient; MOST],
+    /// Energy of all shifts.
+    pub(crate) energy: f64,
+    /// What the members leave of it, and of the first four shifts.
+    pub(crate) residual: f64,
+    pub(crate) left: f64,
+    /// The least share of a phasor that others do not cover; not above 0 where there is none.
+    pub(crate) apart: f64,
+}
+
+dispatch_rows! {
+    /// Decodes `m` (3 or 4) frequencies in each of these bins, those of bin b congruent to b modulo
+    /// `modulus`.
+    pub(crate) fn crowds(
+        unity: Unity,
+        modulus: usize,
+        m: usize,
+        bins: &[Shared],
+        out: &mut Vec<Crowd>,
+    ) = crowds_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn crowds_body<const FMA: bool, R: Row>(
+    unity: Unity,
+    modulus: usize,
+    m: usize,
+    bins: &[Shared],
+    out: &mut Vec<Crowd>,
+) {
+    out.clear();
+    for chunk in bins.chunks(R::Wide::COUNT) {
+        if m == 3 {
+            some::<R::Wide, 3>(unity, modulus, chunk, out);
+        } else {
+            some::<R::Wide, MOST>(unity, modulus, chunk, out);
         }
-        right[t] = -u[t + m];
+    }
+}
+
+/// [`crowds`] of as many bins as a vector has numbers, or fewer.
+#[inline(always)] // must inherit the instruction set of its caller
+fn some<V: Vector, const M: usize>(
+    unity: Unity,
+    modulus: usize,
+    bins: &[Shared],
+    out: &mut Vec<Crowd>,
+) {
+    let zero = V::splat(0.0);
+    let mut lines = [[&bins[0].lines[0]; 8], [&bins[0].lines[1]; 8]];
+    let mut residues = [0.0; 8];
+    for (i, bin) in bins.iter().enumerate() {
+        (lines[0][i], lines[1][i]) = (&bin.lines[0], &bin.lines[1]);
+        residues[i] = bin.bin.into();
+    }
+    let (first, next) = (V::lanes_of(lines[0]), V::lanes_of(lines[1]));
+    let mut u = [(zero, zero); SHIFTS];
+    u[..4].copy_from_slice(&first);
+    u[4..].copy_from_slice(&next);
+    let mut z = roots::<V, M>(&prediction::<V, M>(&u));
+    let mut f = [zero; M];
+    let inverse = V::splat(1.0 / unity.order() as f64);
+    for (f, z) in f.iter_mut().zip(&mut z) {
+        *f = snap_each(atan2_each(z.1, z.0), V::of(&residues), unity, modulus);
+        *z = cis_each(*f * inverse);
+    }
+    let system = System::new(z);
+    let (mut values, mut rest) = ([(zero, zero); M], u);
+    for _ in 0..2 {
+        let change = system.solve(&rest);
+        for (i, change) in change.into_iter().enumerate() {
+            values[i] = (values[i].0 + change.0, values[i].1 + change.1);
+            let mut p = change;
+            for rest in &mut rest {
+                *rest = (rest.0 - p.0, rest.1 - p.1);
+                p = multiply_add(p, z[i], (zero, zero));
+            }
+        }
+    }
+    let [energy, _] = energies(&u);
+    let [residual, left] = energies(&rest);
+    for lane in 0..bins.len() {
+        let at = |v: V| v.four(lane / 4)[lane % 4];
+        let mut members = [Coefficient::NONE; MOST];
+        for (i, c) in members[..M].iter_mut().enumerate() {
+            c.f = at(f[i]) as u64;
+            c.a = Complex::new(at(values[i].0), at(values[i].1));
+            c.z = Complex::new(at(z[i].0), at(z[i].1));
+        }
+        let (energy, residual, left) = (at(energy), at(residual), at(left));
+        out.push(Crowd { members, energy, residual, left, apart: at(system.apart) });
+    }
+}
+
+/// The energy of all shifts, and of the first four.
+#[inline(always)] // must inherit the instruction set of its caller
+fn energies<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 2] {
+    let mut sums = [V::splat(0.0); 2];
+    for (sum, four) in sums.iter_mut().zip(u.as_chunks::<4>().0) {
+        for u in four {
+            *sum = *sum + norm_sqr_each(*u);
+        }
+    }
+    [sums[0] + sums[1], sums[0]]
+}
+
+/// The polynomial c_0 + c_1 z + … + z^M.
+#[inline(always)] // must inherit the instruction set of its caller
+fn prediction<V: Vector, const M: usize>(u: &[C<V>; SHIFTS]) -> [C<V>; M] {
+    let rows = SHIFTS - M;
+    let zero = (V::splat(0.0), V::splat(0.0));
+    // The columns, and at last the right side.
+    let mut columns = [[zero; SHIFTS]; MOST + 1];
+    for (j, column) in columns[..=M].iter_mut().enumerate() {
+        column[..rows].copy_from_slice(&u[j..j + rows]);
     }
     // Orthogonal columns one after the other; what they share goes to the triangle.
-    let mut triangle = [[Complex::ZERO; MOST]; MOST];
-    let mut image = [Complex::ZERO; MOST];
-    for j in 0..m {
-        let before: f64 = u[j..j + rows].iter().map(|v| v.norm_sqr()).sum();
-        let size: f64 = columns[j][..rows].iter().map(|v| v.norm_sqr()).sum();
-        if size <= INDEPENDENT * INDEPENDENT * before {
-            return None;
+    let mut shares = [[zero; MOST + 1]; M];
+    for j in 0..M {
+        let own = columns[j];
+        let mut size = V::splat(0.0);
+        for v in &own[..rows] {
+            size = size + norm_sqr_each(*v);
         }
-        let inverse = 1.0 / size.sqrt();
-        columns[j].iter_mut().for_each(|v| *v *= inverse);
-        triangle[j][j] = Complex::new(size.sqrt(), 0.0);
-        let unit = columns[j];
-        for l in j + 1..m {
-            triangle[j][l] = remove(&unit[..rows], &mut columns[l]);
+        let inverse = V::splat(1.0).div(size);
+        for l in j + 1..=M {
+            let mut share = zero;
+            for (v, q) in columns[l][..rows].iter().zip(&own) {
+                share = multiply_add(*v, conj(*q), share);
+            }
+            let share = scale_each(share, inverse);
+            let minus = (-share.0, -share.1);
+            for (v, q) in columns[l][..rows].iter_mut().zip(&own) {
+                *v = multiply_add(minus, *q, *v);
+            }
+            shares[j][l] = share;
         }
-        image[j] = remove(&unit[..rows], &mut right);
     }
-    let mut c = [Complex::ZERO; MOST + 1];
-    for j in (0..m).rev() {
-        let mut sum = image[j];
-        for l in j + 1..m {
-            sum -= triangle[j][l] * c[l];
+    let mut c = [zero; M];
+    for j in (0..M).rev() {
+        let mut sum = (-shares[j][M].0, -shares[j][M].1);
+        for l in j + 1..M {
+            let minus = (-shares[j][l].0, -shares[j][l].1);
+            sum = multiply_add(minus, c[l], sum);
         }
-        c[j] = sum / triangle[j][j].re;
+        c[j] = sum;
     }
-    c[m] = Complex::ONE;
-    if m < MOST {
-        // Times z - 2.
-        for j in (0..MOST).rev() {
-            let lower = c[j];
-            c[j + 1] = lower - 2.0 * c[j + 1];
-        }
-        c[0] *= -2.0;
-    }
-    Some(c)
+    c
 }
 
-/// Takes the part along `unit` out of a column, and returns it.
-fn remove(unit: &[Complex<f64>], from: &mut [Complex<f64>; SHIFTS]) -> Complex<f64> {
-    let share: Complex<f64> = unit.iter().zip(&*from).map(|(q, v)| q.conj() * v).sum();
-    for (v, q) in from.iter_mut().zip(unit) {
-        *v -= share * q;
-    }
-    share
-}
-
-dispatch! {
-    /// The four roots of a polynomial of degree four with c_4 = 1.
-    fn roots(c: &[Complex<f64>; MOST + 1]) -> [Complex<f64>; MOST] = roots_body
-}
-
-/// Each root's neighbour `by` places on.
+/// The roots of a polynomial whose highest coefficient is 1.
 #[inline(always)] // must inherit the instruction set of its caller
-fn turned<const FMA: bool>(z: C<F4<FMA>>, by: usize) -> C<F4<FMA>> {
-    let (re, im) = (z.0.0, z.1.0);
-    let at = |i: usize| (i + by) % 4;
-    (
-        F4([re[at(0)], re[at(1)], re[at(2)], re[at(3)]]),
-        F4([im[at(0)], im[at(1)], im[at(2)], im[at(3)]]),
-    )
-}
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn roots_body<const FMA: bool>(c: &[Complex<f64>; MOST + 1]) -> [Complex<f64>; MOST] {
-    let zero = (F4::<FMA>::ZERO, F4::ZERO);
-    // On the circle, at no symmetric places; the fourth is 2 where that is known.
-    let mut z = (F4([0.96, -0.38, -0.87, 0.31]), F4([0.28, 0.92, -0.49, -0.95]));
+fn roots<V: Vector, const M: usize>(c: &[C<V>; M]) -> [C<V>; M] {
+    /// On the circle, at no symmetric places.
+    const BEGIN: [(f64, f64); MOST] = [(0.96, 0.28), (-0.38, 0.92), (-0.87, -0.49), (0.31, -0.95)];
+    /// Square of a step after which the next one would not matter: its size is the square of this.
+    const SMALL: f64 = 1e-18;
+    let (zero, one) = (V::splat(0.0), V::splat(1.0));
+    let mut z = [(zero, zero); M];
+    for (z, (re, im)) in z.iter_mut().zip(BEGIN) {
+        *z = (V::splat(re), V::splat(im));
+    }
     for _ in 0..STEPS {
-        let mut p = (F4::splat(1.0), F4::ZERO);
-        for c in c[..MOST].iter().rev() {
-            p = multiply_add(p, z, (F4::splat(c.re), F4::splat(c.im)));
+        let mut moved = zero;
+        for i in 0..M {
+            let mut p = (one, zero);
+            for c in c.iter().rev() {
+                p = multiply_add(p, z[i], *c);
+            }
+            let mut apart = (one, zero);
+            for j in 0..M {
+                if j != i {
+                    let gap = (z[i].0 - z[j].0, z[i].1 - z[j].1);
+                    apart = multiply_add(apart, gap, (zero, zero));
+                }
+            }
+            let step = scale_each(against(p, apart), one.div(norm_sqr_each(apart)));
+            z[i] = (z[i].0 - step.0, z[i].1 - step.1);
+            let size = norm_sqr_each(step);
+            moved = size.where_or(moved.below(size), moved);
         }
-        let mut apart = (F4::splat(1.0), F4::ZERO);
-        for by in 1..4 {
-            let other = turned::<FMA>(z, by);
-            apart = multiply_add(apart, (z.0 - other.0, z.1 - other.1), zero);
-        }
-        let size = apart.0.mul_add(apart.0, apart.1 * apart.1).max(F4::splat(1e-200));
-        let quotient = multiply_add(p, (apart.0, -apart.1), zero);
-        let step = (quotient.0.div(size), quotient.1.div(size));
-        z = (z.0 - step.0, z.1 - step.1);
-        let moved = step.0.mul_add(step.0, step.1 * step.1);
-        if moved.above_bits(F4::splat(1e-26)) == 0 {
+        if !V::splat(SMALL).any_below(moved) {
             break;
         }
     }
-    let mut roots = [Complex::ZERO; MOST];
-    for (i, root) in roots.iter_mut().enumerate() {
-        *root = Complex::new(z.0.0[i], z.1.0[i]);
+    z
+}
+
+/// The normal equations of phasors z_i^t over eight shifts, as L·D·Lᴴ.
+struct System<V, const M: usize> {
+    z: [C<V>; M],
+    lower: [[C<V>; M]; M],
+    inverse: [V; M],
+    /// The least of D, where 1 is most.
+    apart: V,
+}
+
+impl<V: Vector, const M: usize> System<V, M> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn new(z: [C<V>; M]) -> Self {
+        let (zero, one) = (V::splat(0.0), V::splat(1.0));
+        let all = V::splat(SHIFTS as f64);
+        let (mut lower, mut inverse) = ([[(zero, zero); M]; M], [zero; M]);
+        // The factor times D.
+        let mut scaled = lower;
+        let mut least = all;
+        for i in 0..M {
+            let mut own = all;
+            for j in 0..i {
+                // Σ w^t over eight shifts, as (1 + w)(1 + w²)(1 + w⁴).
+                let mut w = against(z[j], z[i]);
+                let mut sum = (w.0 + one, w.1);
+                for _ in 0..2 {
+                    w = multiply_add(w, w, (zero, zero));
+                    sum = multiply_add(sum, w, sum);
+                }
+                for k in 0..j {
+                    let minus = (-scaled[i][k].0, -scaled[i][k].1);
+                    sum = multiply_add(minus, conj(lower[j][k]), sum);
+                }
+                scaled[i][j] = sum;
+                lower[i][j] = scale_each(sum, inverse[j]);
+                let share = lower[i][j].0 * sum.0 + lower[i][j].1 * sum.1;
+                own = own - share;
+            }
+            inverse[i] = one.div(own);
+            least = own.where_or(own.below(least), least);
+        }
+        System { z, lower, inverse, apart: least * V::splat(1.0 / SHIFTS as f64) }
     }
-    // The one that stands for nothing comes last.
-    roots.sort_by(|a, b| a.norm_sqr().total_cmp(&b.norm_sqr()));
-    roots
+
+    /// The values that fit these shifts best.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn solve(&self, u: &[C<V>; SHIFTS]) -> [C<V>; M] {
+        let mut x = [u[SHIFTS - 1]; M];
+        for (x, z) in x.iter_mut().zip(self.z) {
+            for u in u[..SHIFTS - 1].iter().rev() {
+                *x = multiply_add(*x, conj(z), *u);
+            }
+        }
+        for i in 0..M {
+            for k in 0..i {
+                let minus = (-self.lower[i][k].0, -self.lower[i][k].1);
+                x[i] = multiply_add(minus, x[k], x[i]);
+            }
+        }
+        for i in (0..M).rev() {
+            x[i] = scale_each(x[i], self.inverse[i]);
+            for k in i + 1..M {
+                let minus = (-self.lower[k][i].0, -self.lower[k][i].1);
+                x[i] = multiply_add(conj(minus), x[k], x[i]);
+            }
+        }
+        x
+    }
 }
 
 #[cfg(test)]
@@ -145,37 +300,54 @@ mod tests {
     use super::*;
     use crate::stages::number::Rng;
 
+    /// Any number of bins, so that vectors of every width are also filled in part.
     #[test]
-    fn three_and_four_phases_come_back() {
+    fn three_and_four_frequencies_come_back() {
+        let (n, modulus) = (1u64 << 24, 256usize);
+        let unity = Unity::new(n);
         let mut rng = Rng::new(8, 8);
         let mut uniform = || rng.next() as f64 / u64::MAX as f64;
-        for trial in 0..400 {
-            let m = 3 + trial % 2;
-            let mut phases: Vec<f64> = (0..m).map(|_| uniform() - 0.5).collect();
-            phases.sort_by(f64::total_cmp);
-            let gap = |a: f64, b: f64| (a - b - (a - b).round()).abs();
-            let apart = (0..m).all(|i| (0..i).all(|j| gap(phases[i], phases[j]) > 0.03));
-            if !apart {
-                continue;
-            }
-            let values: Vec<_> = (0..m)
-                .map(|_| Complex::from_polar(0.5 + uniform(), std::f64::consts::TAU * uniform()))
-                .collect();
-            let mut u = [Complex::ZERO; SHIFTS];
-            for (t, u) in u.iter_mut().enumerate() {
-                for (a, p) in values.iter().zip(&phases) {
-                    *u += a * Complex::cis(std::f64::consts::TAU * p * t as f64);
+        for (m, count) in [(3, 1), (4, 1), (3, 7), (4, 8), (3, 9), (4, 13), (3, 200), (4, 200)] {
+            let (mut bins, mut truth) = (Vec::new(), Vec::new());
+            while bins.len() < count {
+                let bin = (uniform() * modulus as f64) as u32;
+                let mut f = [0; MOST];
+                for f in &mut f[..m] {
+                    *f = u64::from(bin) + (uniform() * 65_536.0) as u64 * modulus as u64;
                 }
+                let gap = |f: u64, g: u64| f.abs_diff(g).min(n - f.abs_diff(g)) as f64 / n as f64;
+                if (0..m).any(|i| (0..i).any(|j| gap(f[i], f[j]) < 0.03)) {
+                    continue;
+                }
+                let mut values = [Complex::ZERO; MOST];
+                for a in &mut values[..m] {
+                    let turn = std::f64::consts::TAU * uniform();
+                    *a = Complex::from_polar(0.5 + uniform(), turn);
+                }
+                let mut lines = [Line::ZERO; 2];
+                for t in 0..SHIFTS {
+                    let lane = (0..m).map(|i| values[i] * unity.power(f[i], t as u64)).sum();
+                    lines[t / 4].set_lane(t % 4, lane);
+                }
+                bins.push(Shared { bin, lines });
+                truth.push((f, values));
             }
-            let found = several(&u, m).unwrap();
-            let mut found: Vec<f64> = found[..m].to_vec();
-            found.sort_by(f64::total_cmp);
-            for (a, b) in found.iter().zip(&phases) {
-                assert!(gap(*a, *b) < 1e-8, "trial {trial}: {found:?} {phases:?}");
+            let mut found = Vec::new();
+            crowds(unity, modulus, m, &bins, &mut found);
+            assert_eq!(found.len(), count);
+            for (crowd, (f, values)) in found.iter().zip(truth) {
+                for c in &crowd.members[..m] {
+                    let i = (0..m).find(|&i| f[i] == c.f).expect("a frequency of the bin");
+                    assert!((c.a - values[i]).norm() < 1e-12, "{:?}", crowd);
+                    assert!((c.z - unity.root(c.f)).norm() < 1e-15);
+                }
+                assert!(crowd.apart > 1e-6 && crowd.residual < 1e-24 * crowd.energy);
+                assert!(crowd.left <= crowd.residual);
             }
-            // One exponential more than there are has no answer.
-            if m == 3 {
-                assert!(several(&u, 4).is_none());
+            // One frequency fewer than there are explains nothing; one more is not there.
+            if m == 4 {
+                crowds(unity, modulus, 3, &bins, &mut found);
+                assert!(found.iter().all(|c| !(c.residual < 1e-9 * c.energy)));
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::stages::locate::{
 };
 use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
-use crate::stages::prony::{SHIFTS, several};
+use crate::stages::prony::{Crowd, SHIFTS, Shared, crowds};
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
 
@@ -39,6 +39,8 @@ pub(super) struct Scratch {
     active: Vec<u32>,
     open: Vec<u32>,
     owner: Vec<u32>,
+    shared: Vec<Shared>,
+    crowds: Vec<Crowd>,
     chosen: Vec<u32>,
     part: Vec<Coefficient>,
     lines: Vec<Line>,
@@ -139,19 +141,21 @@ impl Engine<'_, '_> {
                 peel_bin(&mut coarse.measured[b..=b], &[NEXT], self.unity, c);
             }
         }
-        let limits = [3, 4].map(|m| self.limit(&coarse, SHIFTS - m));
         if let Some(mut comb) = self.comb.take() {
-            for i in 0..self.suspects.len() {
-                let b = self.suspects[i];
-                let rough = (u64::from(b) % bins) as usize;
-                if owner[rough] == b {
-                    let b = b as usize;
-                    let lines = [comb.measured[b], coarse.measured[rough]];
-                    if let Some(left) = self.decode_crowd(b, comb.buckets, &lines, NEXT, limits) {
-                        comb.energy[b] = left;
-                    }
+            let mut shared = std::mem::take(&mut self.scratch.shared);
+            shared.clear();
+            for &bin in &self.suspects {
+                let rough = (u64::from(bin) % bins) as usize;
+                if owner[rough] == bin {
+                    let lines = [comb.measured[bin as usize], coarse.measured[rough]];
+                    shared.push(Shared { bin, lines });
                 }
             }
+            for m in [3, 4] {
+                let limit = self.limit(&coarse, SHIFTS - m);
+                self.decode_crowd(&mut comb, &mut shared, m, limit);
+            }
+            self.scratch.shared = shared;
             self.comb = Some(comb);
         }
         self.scratch.owner = owner;
@@ -159,44 +163,22 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// Decodes a bin with three or four frequencies; returns what they leave of the first line.
-    fn decode_crowd(
-        &mut self,
-        b: usize,
-        bins: usize,
-        lines: &[Line; 2],
-        next: u64,
-        limits: [f64; 2],
-    ) -> Option<f64> {
-        let offsets = [0, next];
-        let lanes = Lanes::new(lines, &offsets);
-        let own = OWN_ROUNDING * lanes.energy();
-        let mut shifts = [Complex::ZERO; SHIFTS];
-        for (tau, shift) in shifts.iter_mut().enumerate() {
-            *shift = lines[tau / 4].lane(tau % 4);
-        }
-        let lattice = Lattice { n: self.n, modulus: bins as u64, residue: b as u64 };
-        for (m, limit) in [3, 4].into_iter().zip(limits) {
-            let Some(phases) = several(&shifts, m) else { continue };
-            let mut f = phases.map(|t| lattice.snap(t).0);
-            let f = &mut f[..m];
-            f.sort_unstable();
-            if f.windows(2).any(|f| f[0] == f[1]) {
-                continue;
-            }
-            let Some(fit) = self.fit_bin(lanes, f) else { continue };
-            if fit.residual > limit + own {
-                continue;
-            }
-            let mut rest = [lines[0]];
-            for (&f, value) in f.iter().zip(fit.values) {
-                let c = coefficient(self.unity, Found { f, value });
-                peel_bin(&mut rest, &[0], self.unity, &c);
-                self.known.push(c);
-            }
-            return Some(line_energy(&rest[0]));
-        }
-        None
+    /// Decodes m frequencies in each of these comb bins; those that they do not explain stay.
+    fn decode_crowd(&mut self, comb: &mut Hash, shared: &mut Vec<Shared>, m: usize, limit: f64) {
+        /// Least share of a phasor of its own.
+        const APART: f64 = 1e-12;
+        let mut found = std::mem::take(&mut self.scratch.crowds);
+        crowds(self.unity, comb.buckets, m, shared, &mut found);
+        let mut crowds = found.iter();
+        shared.retain(|bin| {
+            let explained =
+                |c: &&Crowd| c.apart > APART && c.residual <= limit + OWN_ROUNDING * c.energy;
+            let Some(crowd) = crowds.next().filter(explained) else { return true };
+            crowd.members[..m].iter().for_each(|c| _ = self.known.push(*c));
+            comb.energy[bin.bin as usize] = crowd.left;
+            false
+        });
+        self.scratch.crowds = found;
     }
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
