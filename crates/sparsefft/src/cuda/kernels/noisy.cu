@@ -6,13 +6,14 @@
 // Order, with R = √B and the bins b = k1 + R·k2 shared out by k1, as in quick.cu:
 // 1. Teeth j = R·j1 + j2 of the lines at 0 and 3e: columns, their transforms over j1; the points go to
 //    the blocks of their k1. Some warps fold the verifying window.
-// 2. Transforms over j2: the bins. Their energies go to every block. A warp transforms one shift of the
-//    verifying window.
+// 2. Transforms over j2: the bins. Their energies go to every block. Those warps ask for the lines at 4, 8, 12,
+//    e, 2e, 32e and make their transforms over j1.
 // 3. Every block takes the quantile of the energies, hence the noise, the weakest bin, and whether the
 //    two lines place it. Bins above the noise are decoded, as one frequency by half of the threads and
 //    as two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. The other bins get the lines at 4, 8, 12, e, 2e, 32e, by the definition, and six warps each look
-//    for two to four frequencies on scales of their own (several.cuh).
+// 4. The other bins get these lines by single sums over j2, and six warps each look for two to four frequencies on
+//    scales of their own (several.cuh). Warps without a bin transform the verifying window, one shift each of four
+//    blocks.
 // 5. What was found leaves the verifying buckets, and they are judged.
 #include "quick.cuh"
 
@@ -420,8 +421,8 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 double least = 0.0;
                 if (all_active > 0) {
                     const double gamma = fmax(of_high_bits(weakest) * inverse_of(8.0 * floor) - 1.0, LEAST_GAMMA);
-                    const double two_pi = 6.283185307179586476925, amplitude = inverse_root_of(gamma);
-                    const double error = amplitude * (1.0 / (two_pi * 3.0)), phase = amplitude * (0.5 / two_pi);
+                    const double two_pi = 6.283185307179586476925, weakness = inverse_root_of(gamma);
+                    const double error = weakness * (1.0 / (two_pi * 3.0)), phase = weakness * (0.5 / two_pi);
                     const double margin = fmin(0.5 * inverse_of(far * error + phase),
                                                0.5 * S::B * args.inverse * far * inverse_of(phase));
                     if (status == EXPLAINED && margin < 6.0) status = WEAK;
@@ -637,8 +638,11 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 group_sync();
                 WORK_STAMP(26)
                 const double energy = s.solver.energies[slot], own = OWN_ROUNDING * energy;
-                const Several several = {ring, s.solver.u[slot], energy, s.solver.w[slot], s.places, s.solver.phasors[warp],
-                                         s.solved[group], S::ROLES, args.e, lane, b, S::B, args.bin};
+                const Several several = {ring,          s.solver.u[slot], energy,
+                                         s.solver.w[slot], s.places,      s.solver.phasors[warp],
+                                         s.solved[group],  S::ROLES,      args.e,
+                                         lane,             b,             S::B,
+                                         args.bin};
                 u64 f = 0;
                 Z a;
                 u32 m = 0;

@@ -4,7 +4,8 @@
 // sixteen shifts in a row, and four at distances 4 and e for each of four neighbours. Frequencies that
 // are close on one scale are apart on another. For one scale and m frequencies:
 // 1. predict: c minimises Σ|y[i+m] - Σ_k c_k y[i+k]|² over the sequences; the phasors of one step are
-//    the roots of z^m = Σ_k c_k z^k.
+//    the roots of z^m = Σ_k c_k z^k. With fewer frequencies than m the last pivot of these equations is no more than
+//    noise, with more of them what they leave is more than noise, and nothing else is tried.
 // 2. unwrap: the values of the four neighbours give a coarse phase per shift, which tells how many
 //    turns a step of 4 or e has made.
 // 3. refine: Gauss and Newton's steps, y[x] = Σ_i (a_i + x·d_i) w^{x·t_i} by least squares, and
@@ -272,7 +273,8 @@ struct Several {
     // refine: one step over the first lanes, of `mine`: samples lane mod 8, and every eighth after it. Gives t of
     // this row, its variance over that of a sample, and the share of the samples' energy that is left; or ends early
     // where another explains the bin.
-    __device__ double refine(double t, u32 m, u32 lanes, u32 order, const float2* mine, float& variance, float& left) const {
+    __device__ double refine(double t, u32 m, u32 lanes, u32 order, const float2* mine, float& variance,
+                             float& left) const {
         const u32 row = lane >> 3, column = lane & 7;
         const float scale = inverse_f(places[lanes - 1].x);
         float2* p = (float2*)phasors;
@@ -422,7 +424,8 @@ struct Several {
         float variance = 0.0f, left_over;
         const bool splits = scale >= SPLIT;
         bool good;
-        double t = start(splits ? scale - SPLIT : scale, splits ? m - 1 : m, (float)(noise * inverse_of(energy)), splits, good);
+        const float share = (float)(noise * inverse_of(energy));
+        double t = start(splits ? scale - SPLIT : scale, splits ? m - 1 : m, share, splits, good);
         if (!good) return false;
         // Farther lines as the phases become certain; phases that are split come after one step with all of them.
         const u32 first = splits || scale == FAR ? 2 : 0;
