@@ -157,19 +157,47 @@ impl<T: Real> Passes<T> {
     pub(crate) fn new(len: usize, largest: usize, near: usize) -> Self {
         let most = largest.trailing_zeros();
         let mut bits = len.trailing_zeros();
-        let mut levels = Vec::new();
-        let mut block = len;
+        let mut radices = Vec::new();
         while bits > 0 {
             // A rest of one bit makes two butterflies of radix 4 out of 8·2.
             let take = if bits == most + 1 { most.min(2) } else { most.min(bits) };
-            let (radix, apart) = (1usize << take, block >> take);
+            radices.push(1 << take);
+            bits -= take;
+        }
+        Self::of(len, &radices, near)
+    }
+
+    /// [`new`](Passes::new) with butterflies whose sizes, at most 8, read the same from both ends: the
+    /// order of reversed digits then exchanges places, and the last level can be done in place.
+    pub(crate) fn symmetric(len: usize, near: usize) -> Self {
+        let bits = len.trailing_zeros() as usize;
+        let radices = match (bits % 3, bits / 3) {
+            (0, eights) => vec![8; eights],
+            (1, eights) => [&[4][..], &vec![8; eights - 1], &[4]].concat(),
+            (_, eights) if eights % 2 == 0 => {
+                [&vec![8; eights / 2][..], &[4], &vec![8; eights / 2]].concat()
+            }
+            (_, eights) => {
+                let half = vec![8; (eights - 1) / 2];
+                [&[4][..], &half, &[2], &half, &[4]].concat()
+            }
+        };
+        Self::of(len, &radices, near)
+    }
+
+    /// A plan with these butterflies.
+    fn of(len: usize, radices: &[usize], near: usize) -> Self {
+        let mut levels = Vec::new();
+        let mut block = len;
+        for &radix in radices {
+            let apart = block / radix;
             let factors = |j: usize| (1..radix).map(move |r| (j * r, block));
             let twiddles = (0..apart)
                 .flat_map(factors)
                 .map(|(jr, block)| narrow(root(jr as u64, block as u64)))
                 .collect();
             levels.push(Level { radix, apart, twiddles });
-            (block, bits) = (apart, bits - take);
+            block = apart;
         }
         let last = levels.last().map_or(1, |level| level.radix);
         let order = (0..len / last)

@@ -493,6 +493,8 @@ mod columns {
 
     /// Lines that fit the first cache.
     const NEAR: usize = 512;
+    /// Beyond this many lines a second buffer costs more than exchanging lines in place.
+    const FAR: usize = 4096;
 
     /// A prepared transform.
     #[derive(Debug, Clone, PartialEq)]
@@ -517,7 +519,10 @@ mod columns {
             if !eight || size < 32 {
                 return Plan { size, passes: Passes::new(size, 4, NEAR), apart: Vec::new() };
             }
-            let passes = Passes::new(size / 2, 8, NEAR / 2);
+            let passes = match size {
+                ..=FAR => Passes::new(size / 2, 8, NEAR / 2),
+                _ => Passes::symmetric(size / 2, NEAR / 2),
+            };
             let apart = (0..size as u64 / 2).map(|j| root(j, size as u64)).collect();
             Plan { size, passes, apart }
         }
@@ -541,7 +546,7 @@ mod columns {
             assert!(out.len() == size && scratch.len() >= size);
             assert!(energy.as_ref().is_none_or(|energy| energy.len() == size));
             // Beyond the first cache, energies in the order of the butterflies cost more than they save.
-            let energy = energy.filter(|_| !self.apart.is_empty() && self.size <= 8 * NEAR);
+            let energy = energy.filter(|_| !self.apart.is_empty() && self.size <= FAR);
             let added = energy.is_some();
             let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
             let work = 4 * size as u64;
@@ -559,7 +564,13 @@ mod columns {
                 Source::Within => (out.as_ptr().cast(), Order::Lines),
             };
             let from = Shared(from.cast_mut());
-            let (scratch, out) = (Shared(scratch.as_mut_ptr()), Shared(out.as_mut_ptr()));
+            // What is transformed lies elsewhere, and nobody else works on it.
+            let in_place = parts == 1
+                && size > FAR
+                && self.reads_samples()
+                && from.0 != out.as_mut_ptr().cast();
+            let scratch = if in_place { out.as_mut_ptr() } else { scratch.as_mut_ptr() };
+            let (scratch, out) = (Shared(scratch), Shared(out.as_mut_ptr()));
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
             // SAFETY: the buffers have a line for every bucket, the plan was made for this
             // processor, and each part has lines of its own.
@@ -576,6 +587,8 @@ mod columns {
                 let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
                 if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
+                } else if in_place {
+                    end_in_place(&self.passes, tile);
                 } else {
                     end_by_eight(&self.passes, &part, tile, out, energy.at(0));
                 }
@@ -680,6 +693,51 @@ mod columns {
                         radix,
                         first_of_eight::<Samples>(passes, apart, which, pairs, tile, factor)
                     );
+                }
+            }
+        }
+    }
+
+    /// [`end_by_eight`] of all parts, where they stand; the passes are symmetric.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn end_in_place(passes: &Passes<f64>, tile: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            between::<F64x8>(passes, &(0..passes.len), tile);
+            by_radix!(passes.last(), last_in_place(passes, tile));
+        }
+    }
+
+    /// The last butterflies in place. Those whose number differs in its first digit alone make the
+    /// coefficients that belong where the butterflies with the reversed other digits stand.
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn last_in_place<const R: usize>(passes: &Passes<f64>, tile: *mut f64) {
+        let middles = passes.len / R / R;
+        for middle in 0..middles {
+            let other = passes.order[middle] as usize / R;
+            if other < middle {
+                continue;
+            }
+            // SAFETY: the caller's promise; both sets of places lie inside, and are read before they
+            // are written.
+            unsafe {
+                let mut both = [[zeros::<F64x8, R>(); R]; 2];
+                for (set, middle) in both.iter_mut().zip([middle, other]) {
+                    for (s, set) in set.iter_mut().enumerate() {
+                        let at =
+                            tile.add(columns::Line::<F64x8>::REALS * R * (s * middles + middle));
+                        *set = butterfly(get::<F64x8, R>(at, 1));
+                    }
+                }
+                for (set, middle) in both.iter().zip([other, middle]) {
+                    for (s, set) in set.iter().enumerate() {
+                        for (r, y) in set.iter().enumerate() {
+                            let place = R * (r * middles + middle) + s;
+                            let (even, odd) = F64x8::halves(y.re, y.im);
+                            let line = columns::Line { re: even, im: odd };
+                            line.store(tile.add(columns::Line::<F64x8>::REALS * place));
+                        }
+                    }
                 }
             }
         }
@@ -887,7 +945,7 @@ mod tests {
     fn columns_of_every_kind_equal_the_stockham_passes() {
         let fma = crate::cpu::has_fma();
         let kinds = [(false, fma), (true, crate::cpu::has_eight())];
-        for size in [16usize, 32, 64, 128, 256, 1024, 8192] {
+        for size in [16usize, 32, 64, 128, 256, 1024, 8192, 1 << 14, 1 << 15, 1 << 18] {
             let x: Vec<Line> = (0..size)
                 .map(|j| Line { re: [(j as f64).sin(), 1.0, 0.5, -3.0], im: [0.25; 4] })
                 .collect();

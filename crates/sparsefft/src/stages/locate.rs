@@ -374,13 +374,11 @@ fn decode_one_body<const FMA: bool>(
 }
 
 dispatch! {
-    /// The two frequencies of a lattice that explain the lanes best, if their phases differ by
-    /// more than `gap` turns.
+    /// The two frequencies of a lattice that explain the lanes best.
     pub(crate) fn decode_two(
         unity: Unity,
         lanes: Lanes<'_>,
         lattice: Lattice,
-        gap: f64,
     ) -> Option<([u64; 2], Pair)> = decode_two_body
 }
 
@@ -389,13 +387,8 @@ fn decode_two_body<const FMA: bool>(
     unity: Unity,
     lanes: Lanes<'_>,
     lattice: Lattice,
-    gap: f64,
 ) -> Option<([u64; 2], Pair)> {
     let t = double(lanes)?;
-    // Nearly equal phases amplify noise and leakage.
-    if gap > 0.0 && (t[0] - t[1] - (t[0] - t[1]).round()).abs() < gap {
-        return None;
-    }
     let f = [lattice.snap(t[0]).0, lattice.snap(t[1]).0];
     Some((f, fit_two(unity, lanes, f)?))
 }
@@ -703,29 +696,23 @@ fn singles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &
     }
 }
 
-/// Decodes two frequencies in each listed bin of a comb, whose phases differ by more than `gap`
-/// turns: the vector form of [`decode_two`], but for values that are nearly parallel ([`CLOSE`]).
-/// `out` is as for [`comb_singles`].
-pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut Vec<Doubles>) {
-    by_fours(list, 2 * comb.offsets.len(), out, |list, out| doubles_part(comb, list, gap, out));
+/// Decodes two frequencies in each listed bin of a comb: the vector form of [`decode_two`], but for
+/// values that are nearly parallel ([`CLOSE`]). `out` is as for [`comb_singles`].
+pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], out: &mut Vec<Doubles>) {
+    by_fours(list, 2 * comb.offsets.len(), out, |list, out| doubles_part(comb, list, out));
 }
 
 dispatch_rows! {
     /// [`comb_doubles`] of one part of the list.
-    fn doubles_part(comb: Bins<'_>, list: &[u32], gap: f64, out: &mut [Doubles]) = doubles_body
+    fn doubles_part(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) = doubles_body
 }
 
 #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
-fn doubles_body<const FMA: bool, R: Row>(
-    comb: Bins<'_>,
-    list: &[u32],
-    gap: f64,
-    out: &mut [Doubles],
-) {
+fn doubles_body<const FMA: bool, R: Row>(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) {
     match comb.offsets.len() {
-        1 => doubles_of::<R::Wide, 1>(comb, list, gap, out),
-        2..=4 => doubles_of::<R::Wide, 4>(comb, list, gap, out),
-        _ => doubles_of::<R::Wide, MAX_LINES>(comb, list, gap, out),
+        1 => doubles_of::<R::Wide, 1>(comb, list, out),
+        2..=4 => doubles_of::<R::Wide, 4>(comb, list, out),
+        _ => doubles_of::<R::Wide, MAX_LINES>(comb, list, out),
     }
 }
 
@@ -841,12 +828,7 @@ fn two_phases<V: Vector>(four: &[[C<V>; 4]]) -> ([V; 2], V::Mask) {
 }
 
 #[inline(always)] // must inherit the instruction set of its caller
-fn doubles_of<V: Vector, const MOST: usize>(
-    comb: Bins<'_>,
-    list: &[u32],
-    gap: f64,
-    out: &mut [Doubles],
-) {
+fn doubles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) {
     let Bins { unity, lines: bins, size, modulus, offsets } = comb;
     let inverse_length = V::splat(1.0 / unity.order() as f64);
     let zero = V::splat(0.0);
@@ -875,8 +857,6 @@ fn doubles_of<V: Vector, const MOST: usize>(
                 t[i] = atan2_each(q.1, q.0).mul_add(step, t[i]);
             }
         }
-        let between = t[0] - t[1];
-        let near = (between - between.round()).abs().below(V::splat(gap));
         let mut f = t;
         let mut z = [(zero, zero); 2];
         for i in 0..2 {
@@ -926,7 +906,7 @@ fn doubles_of<V: Vector, const MOST: usize>(
             }
         }
         let none = V::splat(-1.0);
-        let apart = none.where_or(bad, none.where_or(near, none.where_or(bad_det, apart)));
+        let apart = none.where_or(bad, none.where_or(bad_det, apart));
         for (i, out) in out.iter_mut().enumerate() {
             let first = Singles::of(f[0], v[0], z[0], energy, i);
             let second = Singles::of(f[1], v[1], z[1], energy, i);
@@ -1045,12 +1025,12 @@ mod tests {
             }
             let mut out = Vec::new();
             let comb = Bins { unity, lines: &bins, size, modulus: size, offsets };
-            comb_doubles(comb, &list, 0.0, &mut out);
+            comb_doubles(comb, &list, &mut out);
             let mut taken = 0;
             for (i, &b) in list.iter().enumerate() {
                 let lanes = Lanes { data: &bins[b as usize..], stride: size, offsets };
                 let lattice = Lattice { n, modulus: size as u64, residue: b.into() };
-                let (f, plain) = decode_two(unity, lanes, lattice, 0.0).unwrap();
+                let (f, plain) = decode_two(unity, lanes, lattice).unwrap();
                 let (both, pair) = out[i / 4].pair(i % 4).unwrap();
                 let energy = lanes.energy();
                 assert!((pair.apart - plain.apart).abs() < 1e-12);
@@ -1068,9 +1048,6 @@ mod tests {
                 }
             }
             assert!(taken > 10);
-            // Phases nearer than the gap are none.
-            comb_doubles(comb, &list, 0.6, &mut out);
-            assert!((0..list.len()).all(|i| out[i / 4].pair(i % 4).is_none()));
         }
     }
 }

@@ -33,8 +33,9 @@ const CROWDED: f64 = 0.35;
 const TINY_POWER: f64 = 1e-250;
 /// Least signal-to-noise ratio of a lane for which a ladder is built.
 const LEAST_GAMMA: f64 = 16.0;
-/// Least distance, in turns per sample, of two frequencies that are decoded from one noisy bin.
-const GAP: f64 = 0.08;
+/// Least share of a phasor, over all lines, that the other one of a noisy bin must not cover: their
+/// values carry the noise divided by its root, and further samples serve them better below.
+const OWN_SHARE: f64 = 0.05;
 
 /// Why tiny samples are refused.
 const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
@@ -483,9 +484,9 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Decodes bins that hold more than one frequency.
     fn decode_shared(&mut self, comb: &mut Hash, shared: &[u32], limit: f64) {
-        let gap = if self.noisy { GAP } else { 0.0 };
+        let least = if self.noisy { OWN_SHARE } else { 0.0 };
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
-        comb_doubles(comb.bins(self.unity), shared, gap, &mut doubles);
+        comb_doubles(comb.bins(self.unity), shared, &mut doubles);
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
             for (i, &bin) in chunk.iter().enumerate() {
                 let b = bin as usize;
@@ -495,7 +496,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                     let modulus = comb.buckets as u64;
                     let lattice = Lattice { n: self.n, modulus, residue: b as u64 };
                     let lanes = comb.measured_lanes_of(b);
-                    let plain = decode_two(self.unity, lanes, lattice, gap);
+                    let plain = decode_two(self.unity, lanes, lattice);
                     let z = |f| self.unity.root(f);
                     found = plain.map(|(f, pair)| {
                         let c = |i: usize| Coefficient { f: f[i], a: pair.values[i], z: z(f[i]) };
@@ -503,7 +504,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                     });
                 }
                 let most = limit + OWN_ROUNDING * comb.energy[b];
-                match found.filter(|(_, pair)| pair.residual <= most) {
+                match found.filter(|(_, pair)| pair.residual <= most && pair.apart >= least) {
                     Some((both, pair)) => {
                         both.into_iter().for_each(|c| self.take(c));
                         comb.energy[b] = pair.residual;

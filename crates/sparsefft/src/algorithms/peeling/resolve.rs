@@ -826,7 +826,7 @@ impl Engine<'_, '_> {
         let rest = self.rest_of(&comb, b, &mut lines);
         let lattice = Lattice { n: self.n, modulus: comb.buckets as u64, residue: b as u64 };
         let (one, _) = decode_one(self.unity, rest, lattice);
-        let two = decode_two(self.unity, rest, lattice, 0.0).map(|(f, _)| f.map(Some));
+        let two = decode_two(self.unity, rest, lattice).map(|(f, _)| f.map(Some));
         let mut members = std::mem::take(&mut self.scratch.members);
         members.clear();
         members.extend(self.known.members(b).map(|i| self.known[i].f));
