@@ -332,34 +332,29 @@ struct Several {
         left = 1.0f;
         if (stopped(order)) return t;
         const float2 b0 = r0, b1 = r1;
-        // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of the matrix, by
-        // steps that eliminate a value and its slope together: with the pivots P = (d b; b* g) the rows of both
-        // become P⁻¹ times themselves.
+        // Rows 0…3 are for values, 4…7 for slopes; columns likewise. The inverse takes the place of the matrix. Values
+        // come first: slopes are close to differences of values where frequencies are close.
         float2 a0 = column < 4 ? s0 : s1, a1 = column < 4 ? s1 : s2;
+#pragma unroll
+        for (u32 slopes = 0; slopes < 2; slopes++) {
 #pragma unroll 1
-        for (u32 p = 0; p < m; p++) {
-            const float d = __shfl_sync(~0u, a0.x, 9 * p), g = __shfl_sync(~0u, a1.x, 9 * p + 4);
-            const float2 b = shuffled_f(a0, 9 * p + 4);
-            const u32 at = 8 * row + p;
-            const float2 e00 = shuffled_f(a0, at), e01 = shuffled_f(a0, at + 4);
-            const float2 e10 = shuffled_f(a1, at), e11 = shuffled_f(a1, at + 4);
-            const bool here = row == p;
-            if ((column & 3) == p) {
-                a0 = make_float2(here && column == p ? 1.0f : 0.0f, 0.0f);
-                a1 = make_float2(here && column != p ? 1.0f : 0.0f, 0.0f);
+            for (u32 p = 0; p < m; p++) {
+                const u32 pivot = slopes ? p + 4 : p;
+                const bool here = row == p;
+                const float2 e0 = shuffled_f(a0, 8 * row + pivot), e1 = shuffled_f(a1, 8 * row + pivot);
+                const float inverse = inverse_f(__shfl_sync(~0u, slopes ? a1.x : a0.x, 8 * p + pivot));
+                if (column == pivot) {
+                    a0 = make_float2(!slopes && here ? 1.0f : 0.0f, 0.0f);
+                    a1 = make_float2(slopes && here ? 1.0f : 0.0f, 0.0f);
+                }
+                float2 top = shuffled_f(slopes ? a1 : a0, 8 * p + column), right = shuffled_f(slopes ? r1 : r0, 8 * p);
+                top = make_float2(top.x * inverse, top.y * inverse);
+                right = make_float2(right.x * inverse, right.y * inverse);
+                a0 = here && !slopes ? top : less_f(a0, e0, top);
+                a1 = here && slopes ? top : less_f(a1, e1, top);
+                r0 = here && !slopes ? right : less_f(r0, e0, right);
+                r1 = here && slopes ? right : less_f(r1, e1, right);
             }
-            const float2 m0 = shuffled_f(a0, 8 * p + column), m1 = shuffled_f(a1, 8 * p + column);
-            const float2 q0 = shuffled_f(r0, 8 * p), q1 = shuffled_f(r1, 8 * p);
-            const float inverse = inverse_f(d * g - b.x * b.x - b.y * b.y), di = d * inverse, gi = g * inverse;
-            const float2 bi = make_float2(b.x * inverse, b.y * inverse), ci = make_float2(bi.x, -bi.y);
-            const float2 t0 = less_f(make_float2(gi * m0.x, gi * m0.y), bi, m1);
-            const float2 t1 = less_f(make_float2(di * m1.x, di * m1.y), ci, m0);
-            const float2 u0 = less_f(make_float2(gi * q0.x, gi * q0.y), bi, q1);
-            const float2 u1 = less_f(make_float2(di * q1.x, di * q1.y), ci, q0);
-            a0 = here ? t0 : less_f(less_f(a0, e00, t0), e01, t1);
-            a1 = here ? t1 : less_f(less_f(a1, e10, t0), e11, t1);
-            r0 = here ? u0 : less_f(less_f(r0, e00, u0), e01, u1);
-            r1 = here ? u1 : less_f(less_f(r1, e10, u0), e11, u1);
         }
         const float size = r0.x * r0.x + r0.y * r0.y, per = scale * inverse_f(6.2831853f * size);
         float known = row < m ? b0.x * r0.x + b0.y * r0.y + b1.x * r1.x + b1.y * r1.y : 0.0f;
