@@ -27,12 +27,12 @@ const OPENING: f64 = 0.31e9;
 type Curve = &'static [(f64, f64)];
 
 /// Without noise, n = 2^m: the quick kernel, and the kernels for many coefficients.
-const PLAIN: Curve = &[(50.0, 11.0), (1000.0, 26.0), (4000.0, 87.0), (10e3, 131.0), (43e3, 412.0)];
+const PLAIN: Curve = &[(50.0, 11.0), (1000.0, 24.0), (4000.0, 82.0), (10e3, 125.0), (43e3, 417.0)];
 /// Without noise, other n: the general kernel.
 const GENERAL: Curve =
     &[(50.0, 40.0), (1000.0, 85.0), (4000.0, 396.0), (10e3, 696.0), (43e3, 1462.0)];
 /// Known noise, n = 2^m, k ≤ 1024; and what is left to the general kernel.
-const NOISY: Curve = &[(50.0, 22.0), (1000.0, 45.0)];
+const NOISY: Curve = &[(50.0, 20.0), (1000.0, 43.0)];
 const CLIMBED: Curve = &[(50.0, 165.0), (1000.0, 311.0)];
 /// The voting algorithms: the slower of the two.
 const VOTES: Curve = &[(50.0, 323.0), (1000.0, 634.0)];
