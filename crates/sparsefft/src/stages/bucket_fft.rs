@@ -560,11 +560,9 @@ mod columns {
                 Source::Within => (out.as_ptr().cast(), Order::Lines),
             };
             let from = Shared(from.cast_mut());
-            // What is transformed lies elsewhere, and nobody else works on it.
-            let in_place = parts == 1
-                && size > FAR
-                && self.reads_samples()
-                && from.0 != out.as_mut_ptr().cast();
+            // What is transformed must lie elsewhere.
+            let elsewhere = from.0 != out.as_mut_ptr().cast();
+            let in_place = size > FAR && self.reads_samples() && elsewhere;
             // Beyond the first cache, energies in the order of other butterflies cost more than they save.
             let energy = energy.filter(|_| self.reads_samples() && (in_place || size <= FAR));
             let added = energy.is_some();
@@ -588,7 +586,7 @@ mod columns {
                 if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else if in_place {
-                    end_in_place(&self.passes, tile, energy.at(0));
+                    go_on_in_place(&self.passes, &part, tile);
                 } else {
                     end_by_eight(&self.passes, &part, tile, out, energy.at(0));
                 }
@@ -597,6 +595,16 @@ mod columns {
             threads::for_each(parts, |i| begin(cut(butterflies, i)));
             read();
             threads::for_each(parts, |i| end(cut(lines, i)));
+            if in_place {
+                let middles = lines / self.passes.last().pow(2);
+                // Later ones have been done with earlier ones more and more often.
+                let pieces = if parts > 1 { middles.min(8 * parts) } else { 1 };
+                // SAFETY: as above.
+                threads::for_each(pieces, |i| unsafe {
+                    let which = middles * i / pieces..middles * (i + 1) / pieces;
+                    end_in_place(&self.passes, which, out.at(0).cast(), energy.at(0));
+                });
+            }
             added
         }
     }
@@ -698,27 +706,38 @@ mod columns {
         }
     }
 
-    /// [`end_by_eight`] of all parts, where they stand; the passes are symmetric.
+    /// [`end_by_eight`] of one part but for its last butterflies.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-    unsafe fn end_in_place(passes: &Passes<f64>, tile: *mut f64, energy: *mut f64) {
+    unsafe fn go_on_in_place(passes: &Passes<f64>, part: &Range<usize>, tile: *mut f64) {
         // SAFETY: the caller's promise.
-        unsafe {
-            between::<F64x8>(passes, &(0..passes.len), tile);
-            by_radix!(passes.last(), last_in_place(passes, tile, energy));
-        }
+        unsafe { between::<F64x8>(passes, part, tile) }
     }
 
-    /// The last butterflies in place. Those whose number differs in its first digit alone make the
-    /// coefficients that belong where the butterflies with the reversed other digits stand.
+    /// The last butterflies of all parts, some of the sets that stay among themselves or change places
+    /// with another; the passes are symmetric.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn end_in_place(
+        passes: &Passes<f64>,
+        which: Range<usize>,
+        tile: *mut f64,
+        energy: *mut f64,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { by_radix!(passes.last(), last_in_place(passes, which, tile, energy)) }
+    }
+
+    /// The last butterflies in place. A set of those whose number differs in its first digit alone makes
+    /// the coefficients that belong where the butterflies with the reversed other digits stand.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn last_in_place<const R: usize>(
         passes: &Passes<f64>,
+        which: Range<usize>,
         tile: *mut f64,
         energy: *mut f64,
     ) {
         let middles = passes.len / R / R;
         let wide = columns::Line::<F64x8>::REALS;
-        for middle in 0..middles {
+        for middle in which {
             let other = passes.order[middle] as usize / R;
             if other < middle {
                 continue;
