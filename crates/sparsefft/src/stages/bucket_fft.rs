@@ -747,24 +747,25 @@ mod columns {
             unsafe {
                 let mut both = [[zeros::<F64x8, R>(); R]; 2];
                 for (set, middle) in both.iter_mut().zip([middle, other]) {
-                    for (s, set) in set.iter_mut().enumerate() {
+                    for s in 0..R {
                         let at = tile.add(wide * R * (s * middles + middle));
-                        *set = butterfly(get::<F64x8, R>(at, 1));
+                        let y = butterfly(get::<F64x8, R>(at, 1));
+                        for (set, y) in set.iter_mut().zip(y) {
+                            set[s] = y;
+                        }
                     }
                 }
                 // A set that is its own other one is done once.
                 let sets = if other == middle { 1 } else { 2 };
                 for (set, middle) in both[..sets].iter().zip([other, middle]) {
-                    for r in 0..R {
+                    for (r, y) in set.iter().enumerate() {
                         let first = R * (r * middles + middle);
-                        let mut y = zeros::<F64x8, R>();
-                        for (s, y) in y.iter_mut().enumerate() {
-                            *y = set[s][r];
+                        for (s, y) in y.iter().enumerate() {
                             let (even, odd) = F64x8::halves(y.re, y.im);
                             let line = columns::Line { re: even, im: odd };
                             line.store(tile.add(wide * (first + s)));
                         }
-                        add_energies(&y, energy, first, 1);
+                        add_energies(y, energy, first, 1);
                     }
                 }
             }
