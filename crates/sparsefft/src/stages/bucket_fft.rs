@@ -494,7 +494,7 @@ mod columns {
     /// Lines that fit the first cache.
     const NEAR: usize = 512;
     /// Beyond this many lines a second buffer costs more than exchanging lines in place.
-    const FAR: usize = 4096;
+    const FAR: usize = 1024;
 
     /// A prepared transform.
     #[derive(Debug, Clone, PartialEq)]
@@ -545,10 +545,6 @@ mod columns {
             let size = self.size;
             assert!(out.len() == size && scratch.len() >= size);
             assert!(energy.as_ref().is_none_or(|energy| energy.len() == size));
-            // Beyond the first cache, energies in the order of the butterflies cost more than they save.
-            let energy = energy.filter(|_| !self.apart.is_empty() && self.size <= FAR);
-            let added = energy.is_some();
-            let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
             let work = 4 * size as u64;
             let parts = if threads::is_shared(work) { self.passes.parts() } else { 1 };
             // All is read before anything is written, so both may be the same.
@@ -564,11 +560,13 @@ mod columns {
                 Source::Within => (out.as_ptr().cast(), Order::Lines),
             };
             let from = Shared(from.cast_mut());
-            // What is transformed lies elsewhere, and nobody else works on it.
-            let in_place = parts == 1
-                && size > FAR
-                && self.reads_samples()
-                && from.0 != out.as_mut_ptr().cast();
+            // What is transformed must lie elsewhere.
+            let elsewhere = from.0 != out.as_mut_ptr().cast();
+            let in_place = size > FAR && self.reads_samples() && elsewhere;
+            // Beyond the first cache, energies in the order of other butterflies cost more than they save.
+            let energy = energy.filter(|_| self.reads_samples() && (in_place || size <= FAR));
+            let added = energy.is_some();
+            let energy = Shared(energy.map_or(std::ptr::null_mut(), |energy| energy.as_mut_ptr()));
             let scratch = if in_place { out.as_mut_ptr() } else { scratch.as_mut_ptr() };
             let (scratch, out) = (Shared(scratch), Shared(out.as_mut_ptr()));
             let cut = |len: usize, i: usize| len * i / parts..len * (i + 1) / parts;
@@ -588,7 +586,7 @@ mod columns {
                 if self.apart.is_empty() {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else if in_place {
-                    end_in_place(&self.passes, tile);
+                    go_on_in_place(&self.passes, &part, tile);
                 } else {
                     end_by_eight(&self.passes, &part, tile, out, energy.at(0));
                 }
@@ -597,6 +595,16 @@ mod columns {
             threads::for_each(parts, |i| begin(cut(butterflies, i)));
             read();
             threads::for_each(parts, |i| end(cut(lines, i)));
+            if in_place {
+                let middles = lines / self.passes.last().pow(2);
+                // Later ones have been done with earlier ones more and more often.
+                let pieces = if parts > 1 { middles.min(8 * parts) } else { 1 };
+                // SAFETY: as above.
+                threads::for_each(pieces, |i| unsafe {
+                    let which = middles * i / pieces..middles * (i + 1) / pieces;
+                    end_in_place(&self.passes, which, out.at(0).cast(), energy.at(0));
+                });
+            }
             added
         }
     }
@@ -698,22 +706,38 @@ mod columns {
         }
     }
 
-    /// [`end_by_eight`] of all parts, where they stand; the passes are symmetric.
+    /// [`end_by_eight`] of one part but for its last butterflies.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
-    unsafe fn end_in_place(passes: &Passes<f64>, tile: *mut f64) {
+    unsafe fn go_on_in_place(passes: &Passes<f64>, part: &Range<usize>, tile: *mut f64) {
         // SAFETY: the caller's promise.
-        unsafe {
-            between::<F64x8>(passes, &(0..passes.len), tile);
-            by_radix!(passes.last(), last_in_place(passes, tile));
-        }
+        unsafe { between::<F64x8>(passes, part, tile) }
     }
 
-    /// The last butterflies in place. Those whose number differs in its first digit alone make the
-    /// coefficients that belong where the butterflies with the reversed other digits stand.
+    /// The last butterflies of all parts, some of the sets that stay among themselves or change places
+    /// with another; the passes are symmetric.
+    #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+    unsafe fn end_in_place(
+        passes: &Passes<f64>,
+        which: Range<usize>,
+        tile: *mut f64,
+        energy: *mut f64,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { by_radix!(passes.last(), last_in_place(passes, which, tile, energy)) }
+    }
+
+    /// The last butterflies in place. A set of those whose number differs in its first digit alone makes
+    /// the coefficients that belong where the butterflies with the reversed other digits stand.
     #[inline(always)] // compiled for the vectors' instructions
-    unsafe fn last_in_place<const R: usize>(passes: &Passes<f64>, tile: *mut f64) {
+    unsafe fn last_in_place<const R: usize>(
+        passes: &Passes<f64>,
+        which: Range<usize>,
+        tile: *mut f64,
+        energy: *mut f64,
+    ) {
         let middles = passes.len / R / R;
-        for middle in 0..middles {
+        let wide = columns::Line::<F64x8>::REALS;
+        for middle in which {
             let other = passes.order[middle] as usize / R;
             if other < middle {
                 continue;
@@ -723,21 +747,54 @@ mod columns {
             unsafe {
                 let mut both = [[zeros::<F64x8, R>(); R]; 2];
                 for (set, middle) in both.iter_mut().zip([middle, other]) {
-                    for (s, set) in set.iter_mut().enumerate() {
-                        let at =
-                            tile.add(columns::Line::<F64x8>::REALS * R * (s * middles + middle));
-                        *set = butterfly(get::<F64x8, R>(at, 1));
-                    }
-                }
-                for (set, middle) in both.iter().zip([other, middle]) {
-                    for (s, set) in set.iter().enumerate() {
-                        for (r, y) in set.iter().enumerate() {
-                            let place = R * (r * middles + middle) + s;
-                            let (even, odd) = F64x8::halves(y.re, y.im);
-                            let line = columns::Line { re: even, im: odd };
-                            line.store(tile.add(columns::Line::<F64x8>::REALS * place));
+                    for s in 0..R {
+                        let at = tile.add(wide * R * (s * middles + middle));
+                        let y = butterfly(get::<F64x8, R>(at, 1));
+                        for (set, y) in set.iter_mut().zip(y) {
+                            set[s] = y;
                         }
                     }
+                }
+                // A set that is its own other one is done once.
+                let sets = if other == middle { 1 } else { 2 };
+                for (set, middle) in both[..sets].iter().zip([other, middle]) {
+                    for (r, y) in set.iter().enumerate() {
+                        let first = R * (r * middles + middle);
+                        for (s, y) in y.iter().enumerate() {
+                            let (even, odd) = F64x8::halves(y.re, y.im);
+                            let line = columns::Line { re: even, im: odd };
+                            line.store(tile.add(wide * (first + s)));
+                        }
+                        add_energies(y, energy, first, 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the energies of lines in pairs to those of the coefficients 2·first and 2·first + 1, and of
+    /// every further pair that is `apart` from the one before, if there is a place for them.
+    #[inline(always)] // compiled for the vectors' instructions
+    unsafe fn add_energies<const R: usize>(
+        y: &[columns::Line<F64x8>; R],
+        energy: *mut f64,
+        first: usize,
+        apart: usize,
+    ) {
+        if energy.is_null() {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            for some in (0..R).step_by(4) {
+                let mut squares = [F64x8::splat(0.0); 4];
+                for (square, y) in squares.iter_mut().zip(&y[some..]) {
+                    *square = y.re.mul_add(y.re, y.im.mul(y.im));
+                }
+                let sums = F64x8::sums_of_halves(squares);
+                for (r, sum) in (some..R).zip(sums) {
+                    let to = energy.add(2 * (first + r * apart));
+                    _mm_storeu_pd(to, _mm_add_pd(_mm_loadu_pd(to), sum));
                 }
             }
         }
@@ -887,20 +944,7 @@ mod columns {
                     let (even, odd) = F64x8::halves(y.re, y.im);
                     columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
                 }
-                if energy.is_null() {
-                    continue;
-                }
-                for first in (0..R).step_by(4) {
-                    let mut squares = [F64x8::splat(0.0); 4];
-                    for (square, y) in squares.iter_mut().zip(&y[first..]) {
-                        *square = y.re.mul_add(y.re, y.im.mul(y.im));
-                    }
-                    let sums = F64x8::sums_of_halves(squares);
-                    for (r, sum) in (first..R).zip(sums) {
-                        let to = energy.add(2 * (k + r * apart));
-                        _mm_storeu_pd(to, _mm_add_pd(_mm_loadu_pd(to), sum));
-                    }
-                }
+                add_energies(&y, energy, k, apart);
             }
         }
     }
@@ -964,7 +1008,7 @@ mod tests {
                     Some(&mut energy),
                     || (),
                 );
-                assert_eq!(added, eight && (32..=4096).contains(&size));
+                assert_eq!(added, eight && size >= 32);
                 for b in 0..size {
                     for tau in 0..4 {
                         let error = (out[b].lane(tau) - expected[b].lane(tau)).norm();

@@ -347,7 +347,8 @@ mod tests {
             // One frequency fewer than there are explains nothing; one more is not there.
             if m == 4 {
                 crowds(unity, modulus, 3, &bins, &mut found);
-                assert!(found.iter().all(|c| !(c.residual < 1e-9 * c.energy)));
+                let explained = |c: &Crowd| c.residual < 1e-9 * c.energy;
+                assert!(!found.iter().any(explained));
             }
         }
     }
