@@ -577,7 +577,7 @@ mod columns {
                 if self.apart.is_empty() {
                     begin_by_four(&self.passes, which, from, tile);
                 } else {
-                    begin_by_eight(&self.passes, &self.apart, which, from, order, tile, factor);
+                    begin_by_eight(&self.passes, &self.apart, which, from, order, tile);
                 }
             };
             // SAFETY: as above.
@@ -588,7 +588,7 @@ mod columns {
                 } else if in_place {
                     go_on_in_place(&self.passes, &part, tile);
                 } else {
-                    end_by_eight(&self.passes, &part, tile, out, energy.at(0));
+                    end_by_eight(&self.passes, &part, tile, out, factor, energy.at(0));
                 }
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
@@ -602,7 +602,7 @@ mod columns {
                 // SAFETY: as above.
                 threads::for_each(pieces, |i| unsafe {
                     let which = middles * i / pieces..middles * (i + 1) / pieces;
-                    end_in_place(&self.passes, which, out.at(0).cast(), energy.at(0));
+                    end_in_place(&self.passes, which, out.at(0).cast(), factor, energy.at(0));
                 });
             }
             added
@@ -673,7 +673,7 @@ mod columns {
         }
     }
 
-    /// [`begin_by_four`] of lines in pairs, times a factor.
+    /// [`begin_by_four`] of lines in pairs.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn begin_by_eight(
         passes: &Passes<f64>,
@@ -682,7 +682,6 @@ mod columns {
         from: *const f64,
         order: Order,
         tile: *mut f64,
-        factor: f64,
     ) {
         let radix = passes.levels[0].radix;
         // SAFETY: the caller's promise; two lines here are one of eight columns.
@@ -690,17 +689,11 @@ mod columns {
             match order {
                 Order::Lines => {
                     let pairs = Lines { from, half: passes.len };
-                    by_radix!(
-                        radix,
-                        first_of_eight::<Lines>(passes, apart, which, pairs, tile, factor)
-                    );
+                    by_radix!(radix, first_of_eight::<Lines>(passes, apart, which, pairs, tile));
                 }
                 Order::Samples(step) => {
                     let pairs = Samples { from, step: 2 * step, half: passes.len };
-                    by_radix!(
-                        radix,
-                        first_of_eight::<Samples>(passes, apart, which, pairs, tile, factor)
-                    );
+                    by_radix!(radix, first_of_eight::<Samples>(passes, apart, which, pairs, tile));
                 }
             }
         }
@@ -720,10 +713,11 @@ mod columns {
         passes: &Passes<f64>,
         which: Range<usize>,
         tile: *mut f64,
+        factor: f64,
         energy: *mut f64,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { by_radix!(passes.last(), last_in_place(passes, which, tile, energy)) }
+        unsafe { by_radix!(passes.last(), last_in_place(passes, which, tile, factor, energy)) }
     }
 
     /// The last butterflies in place. A set of those whose number differs in its first digit alone makes
@@ -733,6 +727,7 @@ mod columns {
         passes: &Passes<f64>,
         which: Range<usize>,
         tile: *mut f64,
+        factor: f64,
         energy: *mut f64,
     ) {
         let middles = passes.len / R / R;
@@ -751,7 +746,7 @@ mod columns {
                         let at = tile.add(wide * R * (s * middles + middle));
                         let y = butterfly(get::<F64x8, R>(at, 1));
                         for (set, y) in set.iter_mut().zip(y) {
-                            set[s] = y;
+                            set[s] = y.scale(factor);
                         }
                     }
                 }
@@ -879,16 +874,17 @@ mod columns {
         part: &Range<usize>,
         tile: *mut f64,
         out: *mut f64,
+        factor: f64,
         energy: *mut f64,
     ) {
         // SAFETY: the caller's promise.
         unsafe {
             between::<F64x8>(passes, part, tile);
-            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, energy));
+            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy));
         }
     }
 
-    /// The first butterflies, of sums and turned differences of lines put side by side, times a factor.
+    /// The first butterflies, of sums and turned differences of lines put side by side.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn first_of_eight<P: Pairs, const R: usize>(
         passes: &Passes<f64>,
@@ -896,7 +892,6 @@ mod columns {
         which: Range<usize>,
         pairs: P,
         tile: *mut f64,
-        factor: f64,
     ) {
         /// Butterflies between asking for lines and reading them.
         const AHEAD: usize = 2;
@@ -906,7 +901,7 @@ mod columns {
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
         // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
         unsafe {
-            let (lower, upper) = (F64x8::halves_of(factor, 0.0), F64x8::halves_of(0.0, factor));
+            let (lower, upper) = (F64x8::halves_of(1.0, 0.0), F64x8::halves_of(0.0, 1.0));
             for (j, w) in which.zip(factors) {
                 let mut x = zeros::<F64x8, R>();
                 for (m, x) in x.iter_mut().enumerate() {
@@ -923,13 +918,14 @@ mod columns {
         }
     }
 
-    /// The last butterflies: coefficients 2k and 2k + 1 to their places.
+    /// The last butterflies: coefficients 2k and 2k + 1 to their places, scaled.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn last_of_eight<const R: usize>(
         passes: &Passes<f64>,
         part: &Range<usize>,
         tile: *const f64,
         out: *mut f64,
+        factor: f64,
         energy: *mut f64,
     ) {
         let apart = passes.order.len();
@@ -939,8 +935,10 @@ mod columns {
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
             unsafe {
                 let x = get::<F64x8, R>(tile.add(wide * R * b), 1);
-                let y = butterfly(x);
-                for (r, y) in y.iter().enumerate() {
+                let mut y = butterfly(x);
+                for (r, y) in y.iter_mut().enumerate() {
+                    // Not before: the smallest samples would vanish.
+                    *y = y.scale(factor);
                     let (even, odd) = F64x8::halves(y.re, y.im);
                     columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
                 }
