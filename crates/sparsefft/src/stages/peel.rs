@@ -3,9 +3,9 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
-use crate::cpu::{dispatch, threads};
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
 use crate::stages::locate::{MAX_LINES, line_energy, multiply_add, roots_of};
@@ -43,29 +43,12 @@ pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient], fro
         return;
     };
     let peel = Peel { permutation, kaiser, unity, offsets, size };
-    let work = 32 * (offsets.len() * known.len()) as u64;
-    // Every thread takes its own buckets, so each of them loses the same tones in the same order.
-    // Each part looks at all coefficients, so there are no more parts than members.
-    let piece = 2 * threads::piece(size, work);
-    if piece >= size {
-        let mut lines: [&mut [Line]; MAX_LINES] = Default::default();
-        for (to, line) in lines.iter_mut().zip(residual.chunks_exact_mut(size)) {
-            *to = line;
-        }
-        return peel_part(&peel, known, 0, &mut lines[..offsets.len()]);
+    // By one thread: the coefficients would have to be carried to every core, which takes longer.
+    let mut lines: [&mut [Line]; MAX_LINES] = Default::default();
+    for (to, line) in lines.iter_mut().zip(residual.chunks_exact_mut(size)) {
+        *to = line;
     }
-    let mut parts: Vec<Vec<&mut [Line]>> = (0..size).step_by(piece).map(|_| vec![]).collect();
-    for line in residual.chunks_exact_mut(size) {
-        for (part, lines) in parts.iter_mut().zip(line.chunks_mut(piece)) {
-            part.push(lines);
-        }
-    }
-    let one = |i: usize, part: &mut [Vec<&mut [Line]>]| {
-        let (first, len) = (i * piece, part[0][0].len());
-        let near = known.iter().filter(|c| peel.reaches(c.f, first, len)).copied();
-        peel_part(&peel, &near.collect::<Vec<_>>(), first, &mut part[0]);
-    };
-    threads::reduce_chunks(&mut parts, 1, work, one, |(), ()| ());
+    peel_lines(&peel, known, &mut lines[..offsets.len()]);
 }
 
 /// What peeling from a window hash needs to know.
@@ -77,27 +60,15 @@ struct Peel<'a> {
     size: usize,
 }
 
-impl Peel<'_> {
-    /// Whether f reaches any of the `len` buckets from `first` on.
-    fn reaches(&self, f: u64, first: usize, len: usize) -> bool {
-        let from = self.permutation.position(f, self.size) as usize + self.size - 1;
-        // Buckets from the first of the part to the first reached, going up.
-        let ahead = (from - first) % self.size;
-        ahead < len || ahead + REACH > self.size
-    }
-}
-
 dispatch_rows! {
-    /// Subtracts coefficients from the buckets from `first` on: lines for every offset.
-    fn peel_part(peel: &Peel<'_>, known: &[Coefficient], first: usize, lines: &mut [&mut [Line]])
-        = peel_part_body
+    /// Subtracts coefficients from all buckets: lines for every offset.
+    fn peel_lines(peel: &Peel<'_>, known: &[Coefficient], lines: &mut [&mut [Line]]) = peel_lines_body
 }
 
 #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
-fn peel_part_body<const FMA: bool, R: Row>(
+fn peel_lines_body<const FMA: bool, R: Row>(
     peel: &Peel<'_>,
     known: &[Coefficient],
-    first: usize,
     lines: &mut [&mut [Line]],
 ) {
     let size = peel.size;
@@ -127,8 +98,8 @@ fn peel_part_body<const FMA: bool, R: Row>(
             let tones = tones::<R::Wide>(peel.unity, some, d);
             for (i, tone) in tones[..chunk.len()].iter().enumerate() {
                 let tone = R::load(tone);
-                // Mostly neighbours; some go around the end, or reach into another part.
-                let at = (reached[i] as i64 - first as i64) as usize;
+                // Mostly neighbours; some go around the end.
+                let at = reached[i] as i64 as usize;
                 if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
                     for (from, of) in lines.iter_mut().zip(&of) {
                         R::load(from).minus(of[i], tone).store(from);
@@ -137,7 +108,7 @@ fn peel_part_body<const FMA: bool, R: Row>(
                     let gains = F4::<FMA>([of[0][i], of[1][i], of[2][i], of[3][i]]);
                     let reach = reach_at(reached[i] as i64, gains, size);
                     for (&b, gain) in reach.bins.iter().zip(reach.gains) {
-                        if let Some(from) = lines.get_mut((b as usize).wrapping_sub(first)) {
+                        if let Some(from) = lines.get_mut(b as usize) {
                             R::load(from).minus(gain, tone).store(from);
                         }
                     }
