@@ -12,7 +12,6 @@ use super::graph::Replays;
 use super::level::{
     Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, ROUNDS_WORD, Status,
 };
-
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
 use super::{Device, Signal, failed};

@@ -561,7 +561,7 @@ mod columns {
             };
             let from = Shared(from.cast_mut());
             // What is transformed must lie elsewhere.
-            let elsewhere = from.0 != out.as_mut_ptr().cast();
+            let elsewhere = !matches!(source, Source::Within);
             let in_place = size > FAR && self.reads_samples() && elsewhere;
             // Beyond the first cache, energies in the order of other butterflies cost more than they save.
             let energy = energy.filter(|_| self.reads_samples() && (in_place || size <= FAR));

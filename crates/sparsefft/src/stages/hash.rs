@@ -209,7 +209,8 @@ impl Hash {
                 if !self.kept && self.fft.reads_samples() {
                     let samples = run.signal.as_complex();
                     let all = (reads as u64 - 1) * step + 4;
-                    if let Some(part) = samples.filter(|_| start + all <= self.n) {
+                    let whole = |x: &&[Complex<f64>]| x.len() as u64 == self.n;
+                    if let Some(part) = samples.filter(|x| whole(x) && start + all <= self.n) {
                         let part = &part[start as usize..(start + all) as usize];
                         return self.append(run, d, Source::Samples(part, step as usize));
                     }

@@ -108,9 +108,8 @@ fn peel_lines_body<const FMA: bool, R: Row>(
                     let gains = F4::<FMA>([of[0][i], of[1][i], of[2][i], of[3][i]]);
                     let reach = reach_at(reached[i] as i64, gains, size);
                     for (&b, gain) in reach.bins.iter().zip(reach.gains) {
-                        if let Some(from) = lines.get_mut(b as usize) {
-                            R::load(from).minus(gain, tone).store(from);
-                        }
+                        let from = &mut lines[b as usize];
+                        R::load(from).minus(gain, tone).store(from);
                     }
                 }
             }
