@@ -9,7 +9,7 @@ use crate::algorithms::peeling::{VERIFY_STREAM, window_stream};
 use crate::certificate::{Certificate, Verdict};
 use crate::dense::root;
 use crate::plan::{Prepared, VERIFY_BETA, verify_buckets};
-use crate::problem::{Algorithm, Noise};
+use crate::problem::{Algorithm, Noise, Problem};
 use crate::spectrum::Peak;
 use crate::stages::certify::{normal_quantile, threshold};
 use crate::stages::ladder::{ladder as climbs, margin};
@@ -29,6 +29,8 @@ const GAMMAS: usize = 80;
 pub(super) const MOST_BLOCKS: usize = 256;
 /// Least margin of two lines at the planned noise: a bin may be five times weaker than planned.
 const WIDE_MARGIN: f64 = 14.0;
+/// Verifying buckets in which a coefficient as strong as a sample's noise shows, as `verifying_hash` of the CPU.
+const QUIET: f64 = 60.0;
 /// Bytes of the workspace of one transform above which fewer lines are kept.
 const ROOM: usize = 256 << 20;
 
@@ -148,7 +150,7 @@ pub(super) struct Args {
     spread_fit: u64,
     spread_k: f64,
     spread_windows: u32,
-    pad_windows: u32,
+    spread_lines: u32,
 }
 
 /// As `struct Spread` in `windows.cuh`.
@@ -162,23 +164,32 @@ struct Spread {
     seen: u64,
     low: u64,
     nodes: u64,
+    bases: u64,
+    offsets: [u64; MAX_LINES],
+    least: f64,
     most: u32,
-    pad: u32,
+    lines: u32,
 }
 
 impl Spread {
-    /// Room for up to so many buckets and coefficients.
-    fn new(hash: Hash, most: usize, capacity: usize, room: &mut Room) -> Self {
+    /// Room for up to so many buckets, lines and coefficients.
+    fn new(hash: Hash, most: usize, lines: usize, capacity: usize, room: &mut Room) -> Self {
+        let bytes = 64 * most * lines;
+        let (bins, spare) = (room.take(bytes), room.take(bytes));
         Spread {
-            hash: Hash { bins: room.take(64 * most), spare: room.take(64 * most), ..hash },
-            rest: room.take(64 * most),
+            hash: Hash { bins, spare, lines: lines as u32, ..hash },
+            rest: room.take(bytes),
             energies: room.take(8 * most),
             heads: room.take(4 * most),
             seen: room.take(4 * most),
             low: room.take(4 * capacity),
             nodes: room.take(4 * 32 * capacity),
+            // With one line there is nothing to turn.
+            bases: room.take(if lines > 1 { 16 * MAX_LINES * capacity } else { 0 }),
+            offsets: [0; MAX_LINES],
+            least: 0.0,
             most: most as u32,
-            pad: 0,
+            lines: 1,
         }
     }
 }
@@ -326,20 +337,24 @@ impl Header {
         match self.status {
             1 => Status::Explained,
             2 => Status::Crowded,
-            3 if self.noisy == 0 => Status::Blind("bins stayed open"),
-            3 => Status::Left("bins stayed open"),
-            BLIND if self.noisy == 0 => {
-                Status::Blind("other samples hold more than those of the comb")
-            }
-            BLIND => Status::Left("other samples hold more than those of the comb"),
+            3 => Status::Blind("bins stayed open"),
+            BLIND => Status::Blind("other samples hold more than those of the comb"),
             5 => Status::Left("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
-            FULL if self.noisy == 0 => Status::Blind("a list on the device was full"),
-            8 => Status::Left("there is noise, or far more than was asked for"),
             9 => Status::Left("an independent hash holds more than the answer"),
-            _ => Status::Left("a list on the device was full"),
+            _ => Status::Blind("a list on the device was full"),
         }
     }
+}
+
+/// Buckets of a window of all frequencies instead of a comb that does not spread them.
+pub(super) fn spread_buckets(problem: &Problem) -> Option<usize> {
+    let k = problem.k()?;
+    let least = match problem.noise {
+        Noise::Snr(decibels) => (8 * k).max((64.0 * 10f64.powf(-0.1 * decibels)) as u64),
+        _ => 10 * k,
+    };
+    Some(usize::try_from(least).ok()?.next_power_of_two().max(64))
 }
 
 /// Everything that one set of bins needs, as bytes for the device.
@@ -386,6 +401,19 @@ fn radices(size: usize) -> Option<Vec<u32>> {
 /// Whether noise is ruled out.
 fn exact(plan: &Prepared) -> bool {
     plan.problem.noise == Noise::Exact || plan.recipe.algorithm == Algorithm::Exact
+}
+
+/// The ladders for signal-to-noise ratios 16·2^i, down to steps of `unit` integers.
+fn ladders(n: u64, unit: u64) -> Vec<Ladder> {
+    let one = |i: usize| {
+        let mut ladder = Ladder::default();
+        if let Some((offsets, _)) = climbs(16.0 * 2f64.powi(i as i32), n, unit) {
+            ladder.count = offsets.len() as u32;
+            ladder.offsets[..offsets.len()].copy_from_slice(&offsets);
+        }
+        ladder
+    };
+    (0..GAMMAS).map(one).collect()
 }
 
 /// Hands out places in the workspace.
@@ -513,20 +541,8 @@ impl Level {
             return None;
         }
         let (slots, changes) = (bins / 4 + 64, bins + 256);
-        let ladders = |unit: u64| -> Vec<Ladder> {
-            let one = |i: usize| {
-                let found = climbs(16.0 * 2f64.powi(i as i32), n, unit);
-                let mut ladder = Ladder::default();
-                if let Some((offsets, _)) = found {
-                    ladder.count = offsets.len() as u32;
-                    ladder.offsets[..offsets.len()].copy_from_slice(&offsets);
-                }
-                ladder
-            };
-            (0..GAMMAS).map(one).collect()
-        };
-        let comb_ladders = put(&mut tables, &ladders(bins as u64));
-        let window_ladders = put(&mut tables, &ladders(1));
+        let comb_ladders = put(&mut tables, &ladders(n, bins as u64));
+        let window_ladders = put(&mut tables, &ladders(n, 1));
         let args = Args {
             out_stride: (size_of::<Header>() + bins * size_of::<Entry>()) as u64,
             rounds,
@@ -605,12 +621,12 @@ impl Level {
             spread_fit: 0,
             spread_k: 0.0,
             spread_windows: 0,
-            pad_windows: 0,
+            spread_lines: 1,
         }
     }
 
-    /// A level without a comb, for `windows.cuh`: a window hash of all frequencies into so many buckets, and
-    /// room for further ones. `None` where noise is announced.
+    /// A level without a comb, for `windows.cuh`: a window hash of all frequencies into so many buckets, with the
+    /// lines that an announced noise asks for, and room for further ones.
     pub(super) fn windowed(
         plan: &Prepared,
         buckets: usize,
@@ -620,16 +636,24 @@ impl Level {
         let (problem, recipe) = (&plan.problem, &plan.recipe);
         let n = problem.n;
         let fits = n.is_power_of_two() || n <= 1 << 32;
-        let quiet = !matches!(problem.noise, Noise::Snr(_)) || recipe.algorithm == Algorithm::Exact;
-        if !fits || !quiet || !buckets.is_power_of_two() || buckets < 1 << LEAST_LOG {
+        if !fits || !buckets.is_power_of_two() || buckets < 1 << LEAST_LOG {
             return None;
         }
+        let exact = exact(plan);
+        // As on the CPU, but for later windows in noise, which have the shape of the first.
+        let (beta, snr) = match problem.noise {
+            Noise::Snr(decibels) if !exact => (16.0, 10f64.powf(0.1 * decibels)),
+            _ => (BETAS[4], f64::INFINITY),
+        };
+        let ladder = match snr.is_finite().then(|| climbs(buckets as f64 * snr, n, 1)).flatten() {
+            Some((offsets, _)) => offsets,
+            None => vec![0],
+        };
         let k = problem.k().unwrap_or(buckets as u64 / 10) as usize;
         let capacity = 2 * k + 256;
         let mut tables = Vec::new();
         let mut room = Room(0);
         // Tables by size; where the buckets lie is said by the windows.
-        let beta = BETAS[4];
         let mut shapes = Vec::new();
         for log in LEAST_LOG..=buckets.ilog2() {
             let kaiser = plan.kaiser(beta, 1 << log);
@@ -643,7 +667,9 @@ impl Level {
         };
         let stream = u64::from(attempt) - 1;
         let first = walk(*shapes.last()?, stream);
-        let verifying = verify_buckets(k as u64);
+        // Large enough for the weakest to show in noise.
+        let quiet = ((QUIET / snr) as usize).min(4 * buckets).next_power_of_two();
+        let verifying = verify_buckets(k as u64).max(quiet);
         let kaiser = plan.kaiser(VERIFY_BETA, verifying);
         let verify = Self::hash(verifying, 0, &mut tables, &mut room)?;
         let stream = VERIFY_STREAM + stream;
@@ -661,11 +687,15 @@ impl Level {
                 0 => first,
                 _ => walk(first, window_stream(attempt, w - 1)),
             };
-            *spread = Spread::new(hash, most, capacity, &mut room);
+            let lines = match exact {
+                true => 1,
+                false => (ROOM / (16 * 192 * most)).clamp(ladder.len() + 1, MAX_LINES),
+            };
+            *spread = Spread::new(hash, most, lines, capacity, &mut room);
         }
         spreads[WINDOWS] =
-            Spread::new(Hash { window: 2, ..verify }, verifying, capacity, &mut room);
-        let mut args = Self::args(plan, sigmas, &[0], exact(plan));
+            Spread::new(Hash { window: 2, ..verify }, verifying, 1, capacity, &mut room);
+        let mut args = Self::args(plan, sigmas, &ladder, exact);
         args.capacity = capacity as u32;
         args.out_stride = (size_of::<Header>() + capacity * size_of::<Entry>()) as u64;
         args.planned = 0;
@@ -678,6 +708,10 @@ impl Level {
         args.spread_fit = room.take((7 * 16 + 8) * capacity);
         args.spread_k = problem.k().unwrap_or(0) as f64;
         args.spread_windows = WINDOWS as u32;
+        args.spread_lines = ladder.len() as u32;
+        if !exact {
+            args.window_ladders = put(&mut tables, &ladders(n, 1));
+        }
         args.work_stride = room.0;
         Some(Level { args, tables, bins: buckets, sigmas })
     }
@@ -811,7 +845,8 @@ impl Level {
         let rounding = crate::algorithms::peeling::ROUNDING.powi(2) * head.power;
         let floor = if self.without_comb() {
             let h = &self.args.window[0];
-            rounding * h.energy + h.leak * h.leak * head.power
+            let tones = (head.power - head.noise).max(0.0);
+            (head.noise + rounding) * h.energy + h.leak * h.leak * tones
         } else {
             (head.noise + rounding) / self.bins as f64
         };
@@ -836,6 +871,14 @@ impl Level {
         }
         if verify_buckets(peaks.len() as u64) > self.args.verify.buckets as usize {
             return Err("more coefficients than expected need a larger verifying hash");
+        }
+        if self.without_comb() && noisy {
+            let size = |p: &Peak| (p.value / problem.n as f64).norm_sqr();
+            let weakest = peaks.iter().map(size).fold(f64::INFINITY, f64::min);
+            let quiet = (QUIET * head.noise / weakest).min(4.0 * self.bins as f64);
+            if quiet > f64::from(self.args.verify.buckets) {
+                return Err("weak coefficients need a larger verifying hash");
+            }
         }
         if head.power == 0.0 && problem.k().is_none() {
             return Err("every sample that was read is zero");
@@ -1024,7 +1067,6 @@ mod tests {
     use super::*;
     use crate::dense::{Direction, Fft};
     use crate::plan::{First, Method, Plan};
-    use crate::problem::Problem;
     use crate::stages::number::Rng;
     use crate::{Norm, Spectrum};
     use std::collections::BTreeMap;
@@ -1498,6 +1540,78 @@ mod tests {
                     assert!((head.noise.sqrt() / sigma - 1.0).abs() < 0.1, "{}", head.noise);
                 }
             }
+        }
+    }
+
+    /// Windows alone in noise of 20 dB, which is announced or not.
+    #[test]
+    fn noise_without_a_comb_is_solved_as_the_engine_does() {
+        let sigma = 0.1;
+        for (n, k, usual) in [(65_537u64, 10, 3), (1_000_003, 50, 3), (1_000_003, 300, 1)] {
+            let mut left = 0;
+            let mut off = 0.0f64;
+            for seed in 0..u64::from(signals(usual)) {
+                let (truth, x) = signal(n, k, 1.0, sigma, seed);
+                for noise in [Noise::Snr(20.0), Noise::Unknown] {
+                    let problem = asked(n, k, noise);
+                    let Some((head, got)) = run(&problem, &x, 3) else { return };
+                    let Ok(got) = got else {
+                        let _ = writeln!(
+                            std::io::stderr(),
+                            "{n} {k} {seed} {noise:?}: {:?} {head:?}",
+                            got.err()
+                        );
+                        left += 1;
+                        continue;
+                    };
+                    off = off.max(worst(&truth, &got));
+                    assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}: {head:?}");
+                }
+            }
+            let _ = writeln!(std::io::stderr(), "{n} {k}: {left} left, worst {off:e}");
+            assert_eq!(left, 0, "{n} {k}");
+        }
+    }
+
+    /// Bins that a comb leaves open in noise: windows start again.
+    #[test]
+    fn bins_that_noise_leaves_open_are_solved_by_windows() {
+        let sigma = 0.1;
+        for (n, k, usual) in [(1u64 << 18, 1000, 4), (1 << 20, 1000, 2)] {
+            let plan = Plan::new(asked(n, k, Noise::Snr(20.0))).unwrap();
+            let first = planned(&plan);
+            let buckets = spread_buckets(&plan.problem().clone()).unwrap();
+            let sigmas = crate::stages::certify::upper_quantile(
+                plan.problem().failure / (4 * buckets) as f64,
+            );
+            let level = Level::windowed(plan.prepared(), buckets, 2, sigmas).unwrap();
+            let (mut opened, mut left, mut off) = (0, 0, 0.0f64);
+            for seed in 0..u64::from(signals(usual)) {
+                let (truth, x) = signal(n, k, 1.0, sigma, seed);
+                let Some((head, got)) = run_level(&plan, &first, &x, 2) else { return };
+                if let Ok(got) = got {
+                    assert!(worst(&truth, &got) < 0.5 * sigma, "{n} {k} {seed}: {head:?}");
+                    if std::env::var("ALL").is_err() {
+                        continue;
+                    }
+                }
+                opened += 1;
+                let Some((later, got)) = run_level(&plan, &level, &x, 2) else { return };
+                let Ok(got) = got else {
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "{n} {k} {seed}: {} then {:?} {later:?}",
+                        head.status,
+                        got.err()
+                    );
+                    left += 1;
+                    continue;
+                };
+                off = off.max(worst(&truth, &got));
+                assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}: {later:?}");
+            }
+            let _ =
+                writeln!(std::io::stderr(), "{n} {k}: {opened} opened, {left} left, worst {off:e}");
         }
     }
 

@@ -10,7 +10,7 @@
 
 use super::graph::Replays;
 use super::level::{
-    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, ROUNDS_WORD, Status,
+    Args, Entry, Found, Header, Level, MOST_BLOCKS, NoisyArgs, ROUNDS_WORD, Status, spread_buckets,
 };
 use super::vote::{Pool, Voting};
 use super::wide::Wide;
@@ -584,10 +584,9 @@ impl CudaPlan {
 
     /// Transforms a signal by windows whose frequencies the planned comb does not spread.
     fn run_spread(&self, signal: &Signal<'_>) -> Result<Option<(Answer, u64)>, Error> {
-        let Some(k) = self.plan.problem().k() else { return Ok(None) };
+        let Some(buckets) = spread_buckets(self.plan.problem()) else { return Ok(None) };
         let mut spread = lock(&self.spread);
         if spread.is_none() {
-            let buckets = (10 * k as usize).next_power_of_two().max(64);
             let Some(level) = self.windowed(buckets, 2) else { return Ok(None) };
             *spread = Some(Ready::new(&self.device, level, Kernel::General)?);
         }

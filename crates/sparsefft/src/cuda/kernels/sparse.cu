@@ -79,10 +79,10 @@ struct Blocks {
         __shared__ Tone tones[HITS];
         return tones;
     }
-    // The windows of windows.cuh.
-    __device__ static Spread* spreads() {
-        __shared__ __align__(16) unsigned char spreads[(WINDOWS + 1) * sizeof(Spread)];
-        return (Spread*)spreads;
+    // The windows of windows.cuh, which knows no tones.
+    __device__ Spread* spreads() {
+        static_assert((WINDOWS + 1) * sizeof(Spread) <= HITS * sizeof(Tone), "no room for the windows");
+        return (Spread*)tones();
     }
     // The responses of the two kinds of windows.
     __device__ static double* series(u32 window) {

@@ -63,7 +63,6 @@ enum Status {
     WEAK = 5,
     STRANGE = 6, // not finite, or too small to square
     FULL = 7,    // a list has no room
-    LOUD = 8,    // noise, or far more frequencies than planned (windows.cuh)
     DENIED = 9   // the independent hash is not explained (windows.cuh)
 };
 
@@ -113,7 +112,9 @@ struct Args {
     // roots of coefficients, and vectors of the joint fit; coefficients that were asked for, if known.
     u64 spreads, shapes, spread_roots, spread_fit;
     double spread_k;
-    u32 spread_windows, pad_windows;
+    u32 spread_windows;
+    // Lines of the first of them.
+    u32 spread_lines;
 };
 
 // One transform under way: its arguments, its group, and what all threads know.
@@ -799,18 +800,16 @@ template <class Group> struct Engine {
         }
     }
 
-    // The noise power from the quiet bins of the comb, as in peeling.rs: the 0.3-quantile of a
+    // The noise power from the quiet bins of a hash, as in peeling.rs: the 0.3-quantile of a
     // sample of energies, corrected for the share that is occupied. Every block works alone.
-    FAR_MEMBER void measure_noise() {
-        const Hash& c = args().comb;
-        u32 lanes = 4 * comb_lines;
+    FAR_MEMBER void measure_noise(const Hash& c, const double* energies, u32 lanes) {
         const double p = 0.3;
         u32 step = (c.buckets + SAMPLE - 1) / SAMPLE, m = (c.buckets + step - 1) / step;
         u32 rank = (u32)(m * p);
         u32* sample = g.sample();
         // Energies are positive, so their bits are ordered like them.
         for (u32 i = g.thread; i < m; i += g.threads)
-            sample[i] = (u32)(g.bits(energies()[(u64)i * step]) >> 32);
+            sample[i] = (u32)(g.bits(energies[(u64)i * step]) >> 32);
         g.block_sync();
         u32 value = 0;
         for (int bit = 30; bit >= 0; bit--) {
@@ -820,7 +819,7 @@ template <class Group> struct Engine {
             if (g.block_sum(below) <= rank) value = trial;
         }
         double quantile = g.value((u64)value << 32 | 0x80000000u);
-        noise = quantile / threshold(lanes, args().normal[0]) * c.buckets;
+        noise = quantile / threshold(lanes, args().normal[0]) / c.energy;
         double limit = this->limit(c, lanes);
         u32 bound = (u32)(g.bits(limit) >> 32);
         double above = 0.0;
@@ -1494,7 +1493,7 @@ template <class Group> struct Engine {
                 active = count_active(true, weakest);
                 decoded = false;
             }
-            measure_noise();
+            measure_noise(c, energies(), 4 * comb_lines);
             active = count_active(false, weakest);
             if (active > CROWDED * c.buckets) return TOO_CROWDED;
             if (active > 0.0) {
@@ -1505,7 +1504,7 @@ template <class Group> struct Engine {
                     return WEAK;
                 if (added) {
                     active = count_active(true, weakest);
-                    measure_noise();
+                    measure_noise(c, energies(), 4 * comb_lines);
                     active = count_active(false, weakest);
                     if (active > CROWDED * c.buckets) return TOO_CROWDED;
                 }

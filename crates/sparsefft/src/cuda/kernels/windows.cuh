@@ -1,20 +1,21 @@
-// exact without a comb, end to end, by one group of blocks: prime and other lengths, and frequencies whose
-// structure a comb cannot spread. The order of steps and the thresholds are those of algorithms/peeling
-// (window_attempt, resolve, conclude).
+// exact and robust without a comb, end to end, by one group of blocks: prime and other lengths, frequencies whose
+// structure a comb cannot spread, and what a comb leaves open in noise. The order of steps and the thresholds are
+// those of algorithms/peeling (window_attempt, resolve, conclude).
 //
-// 1. A window hash of all frequencies is measured, and the verifying one beside it.
-// 2. Every peak among its buckets is decoded as one frequency or as two; a frequency must lie where its bucket
-//    says, and no window may deny it.
+// 1. A window hash of all frequencies is measured, and the verifying one beside it. Noise fills its quiet buckets:
+//    a quantile of their energies tells how much, and its weakest peak which lines the ladder needs.
+// 2. Every peak among its buckets is decoded as one frequency or as two, over all lines; a frequency must lie where
+//    its bucket says, it must be strong enough to be placed, and no window may deny it.
 // 3. A find joins the lists of the four buckets that it reaches in every window. Buckets whose list has grown are
 //    computed anew: what was measured less the sum over the list, in the order of the frequencies. So the answer
 //    does not depend on which thread was first, and rounding does not add up.
 // 4. Steps 2 and 3 until nothing more is found; then a further window, with a fresh permutation and room for what
 //    is left.
-// 5. All values are corrected by least squares over all windows (conjugate gradients).
+// 5. All values are corrected by least squares over all windows (conjugate gradients). With noise this comes before
+//    every further window too: values that share their buckets carry each other's errors.
 // 6. Every bucket of every window, and of the verifying one, must be explained.
 //
-// Noise is not treated: where it is met, or where one line of shifts does not place a weak frequency, the status
-// says so.
+// Where the lines do not place a weak frequency, the status says so.
 #pragma once
 #include "sparse.cuh"
 
@@ -40,21 +41,26 @@ struct __align__(16) Node {
 // Longest list that is put in order in one go.
 const u32 SHORT = 16;
 
-// A window hash, and where its things lie in the workspace: what the known leave, [bucket][shift], and the
+// A window hash, and where its things lie in the workspace: what the known leave, [line][bucket][shift], and the
 // energies of that; of each bucket the head of its list, one more than a node, and the head that its energy stands
-// for; of each coefficient the lowest bucket that it reaches, and its nodes.
+// for; of each coefficient the lowest bucket that it reaches, its nodes, and its phasors at the lines. Offsets of
+// the lines so far, and the least |value|² in a bucket that they place.
 struct Spread {
     Hash h;
-    u64 rest, energies, heads, seen, low, nodes;
-    u32 most, pad;
+    u64 rest, energies, heads, seen, low, nodes, bases;
+    u64 offsets[LINES];
+    double least;
+    u32 most, lines;
 };
 
 template <class Group> struct Windows : Engine<Group> {
     typedef Engine<Group> Base;
     typedef typename Base::Job Job;
+    typedef typename Base::Lanes Lanes;
     using Base::advance;
     using Base::args;
     using Base::bins;
+    using Base::climb;
     using Base::count;
     using Base::floor_of;
     using Base::g;
@@ -66,8 +72,12 @@ template <class Group> struct Windows : Engine<Group> {
     using Base::leave;
     using Base::leave_least;
     using Base::lines_read;
+    using Base::measure_noise;
     using Base::minimum;
     using Base::next_parts;
+    using Base::noise;
+    using Base::noisy;
+    using Base::phase;
     using Base::position;
     using Base::power;
     using Base::reduced;
@@ -81,15 +91,19 @@ template <class Group> struct Windows : Engine<Group> {
 
     // Windows so far, and coefficients so far.
     u32 made, total;
+    // Finds of the last pass that were known.
+    double amended;
     // Buckets that are not explained: of the last window, and of all.
     double open_last, open_all;
-    // Finds that one line does not place, the largest |x|² of any sample, buckets of the further windows.
-    double weak, peak;
+    // Finds that the lines do not place, the largest |x|² of any sample, the least |value|² that is known, buckets of
+    // the further windows.
+    double weak, peak, weakest;
     u32 more_buckets;
 
     __device__ Windows(Group& g, u32 signal) : Base(g, signal) {
         made = total = more_buckets = 0;
-        open_last = open_all = weak = peak = 0.0;
+        amended = 0.0;
+        open_last = open_all = weak = peak = weakest = 0.0;
     }
 
     template <class T> __device__ T* at(u64 place) { return this->template work<T>(place); }
@@ -106,6 +120,18 @@ template <class Group> struct Windows : Engine<Group> {
         }
     }
 
+    // Where bucket b of line j lies.
+    __device__ static u64 place(const Spread& s, u32 j, u32 b) { return 4 * ((u64)j * s.h.buckets + b); }
+
+    // v of coefficient c at line j: its phase there.
+    __device__ Z at_line(const Spread& s, u32 c, u32 j, Z v) {
+        return j == 0 ? v : times(v, at<Z>(s.bases)[(u64)c * LINES + j]);
+    }
+    // The phasors of coefficient c at the lines from..
+    __device__ void turn(const Spread& s, u32 c, u64 f, u32 from) {
+        for (u32 j = from; j < s.lines; j++) at<Z>(s.bases)[(u64)c * LINES + j] = phase(f, s.offsets[j]);
+    }
+
     // Puts coefficient c into the lists of the buckets that it reaches in window w.
     FAR_MEMBER void enlist(u32 w, u32 c, u64 f) {
         const Spread& s = spread(w);
@@ -118,18 +144,28 @@ template <class Group> struct Windows : Engine<Group> {
             Node n = {f, response(h, first + i - p), g.exchange(at<u32>(s.heads) + b, node + 1), {}};
             at<Node>(s.nodes)[node] = n;
         }
+        turn(s, c, f, 1);
     }
 
-    // Does something with every coefficient that reaches bucket b and its gain there, in the order of the
-    // frequencies. Lists are short: there are no fewer buckets than coefficients.
-    template <class Do> __device__ void each(const Spread& s, u32 b, Do act) {
+    // Does something with every coefficient that reaches bucket b, its gain there and the number of the line, in the
+    // order of the frequencies, line by line between `begin` and `end`. Lists are short: there are no fewer buckets
+    // than coefficients.
+    template <class Begin, class Do, class End>
+    __device__ void each(const Spread& s, u32 b, Begin begin, Do act, End end) {
         const Node* nodes = at<Node>(s.nodes);
         const u32 head = at<u32>(s.heads)[b];
         u64 f[SHORT];
         double gain[SHORT];
         u32 c[SHORT], m = 0;
         for (u32 node = head; node; m++) {
-            if (m == SHORT) return each_of_many(nodes, head, act);
+            if (m == SHORT) {
+                for (u32 j = 0; j < s.lines; j++) {
+                    begin(j);
+                    each_of_many(nodes, head, j, act);
+                    end(j);
+                }
+                return;
+            }
             const Node n = nodes[node - 1];
             u32 i = m;
             for (; i > 0 && (f[i - 1] > n.f || (f[i - 1] == n.f && c[i - 1] > (node - 1) >> 2)); i--) {
@@ -142,10 +178,14 @@ template <class Group> struct Windows : Engine<Group> {
             c[i] = (node - 1) >> 2;
             node = n.next;
         }
-        for (u32 i = 0; i < m; i++) act(c[i], gain[i]);
+        for (u32 j = 0; j < s.lines; j++) {
+            begin(j);
+            for (u32 i = 0; i < m; i++) act(c[i], gain[i], j);
+            end(j);
+        }
     }
-    // The same for a long list: the next one is looked for every time.
-    template <class Do> __device__ void each_of_many(const Node* nodes, u32 head, Do act) {
+    // The same for one line of a long list: the next one is looked for every time.
+    template <class Do> __device__ void each_of_many(const Node* nodes, u32 head, u32 j, Do act) {
         u64 last_f = 0;
         u32 last_c = 0;
         bool begun = false;
@@ -164,7 +204,7 @@ template <class Group> struct Windows : Engine<Group> {
             last_f = best_f;
             last_c = (best - 1) >> 2;
             begun = true;
-            act(last_c, nodes[best - 1].gain);
+            act(last_c, nodes[best - 1].gain, j);
         }
     }
 
@@ -184,26 +224,31 @@ template <class Group> struct Windows : Engine<Group> {
         for (u32 w = from; w < to; w++) {
             const Spread& s = spread(w);
             const Hash& h = s.h;
-            const double limit = this->limit(h, 4);
-            const Z* measured = bins(h, 0);
+            const double limit = this->limit(h, 4 * s.lines);
             double* energies = at<double>(s.energies);
             for (u32 b = g.rank; b < h.buckets; b += g.size) {
                 const u32 head = at<u32>(s.heads)[b];
                 if (head != at<u32>(s.seen)[b] || (changed && head)) {
-                    One l(measured + 4 * b);
-                    each(s, b, [&](u32 c, double gain) {
-                        const Entry e = known()[c];
-                        add_tone(l.u, z_of(-gain * e.re, -gain * e.im), roots()[c]);
-                    });
-                    Z* rest = at<Z>(s.rest) + 4 * b;
+                    One l;
+                    double energy = 0.0;
+                    each(
+                        s, b, [&](u32 j) { l = One(bins(h, j) + 4 * b); },
+                        [&](u32 c, double gain, u32 j) {
+                            const Entry e = known()[c];
+                            add_tone(l.u, at_line(s, c, j, z_of(-gain * e.re, -gain * e.im)), roots()[c]);
+                        },
+                        [&](u32 j) {
+                            Z* rest = at<Z>(s.rest) + place(s, j, b);
 #pragma unroll
-                    for (u32 tau = 0; tau < 4; tau++) rest[tau] = l.u[tau];
-                    energies[b] = l.energy();
+                            for (u32 tau = 0; tau < 4; tau++) rest[tau] = l.u[tau];
+                            energy += l.energy();
+                        });
+                    energies[b] = energy;
                     at<u32>(s.seen)[b] = head;
                 }
                 const double e = energies[b];
                 // Not what is no number either.
-                if (!(e <= limit) && !(e <= limit + 4.0 * OWN_ROUNDING * One(measured + 4 * b).energy())) {
+                if (!(e <= limit) && !(e <= limit + 4.0 * OWN_ROUNDING * measured(s, b))) {
                     all += 1.0;
                     last += w + 1 == to;
                 }
@@ -216,6 +261,12 @@ template <class Group> struct Windows : Engine<Group> {
         open_last = sum(0);
         open_all = sum(1);
     }
+    // Energy of a bucket as it was measured.
+    __device__ double measured(const Spread& s, u32 b) {
+        double e = 0.0;
+        for (u32 j = 0; j < s.lines; j++) e += One(bins(s.h, j) + 4 * b).energy();
+        return e;
+    }
 
     // Whether some window denies v at f: the bucket that should hold it holds nothing.
     __device__ bool denied(u64 f, Z v) {
@@ -223,21 +274,44 @@ template <class Group> struct Windows : Engine<Group> {
             const Spread& s = spread(w);
             double p = position(s.h, f), nearest = rint(p), gain = response(s.h, nearest - p);
             u32 b = (u32)nearest == s.h.buckets ? 0 : (u32)nearest;
-            double limit = this->limit(s.h, 4);
-            if (at<double>(s.energies)[b] <= limit && 4.0 * gain * gain * norm(v) > 4.0 * limit) return true;
+            double limit = this->limit(s.h, 4 * s.lines);
+            if (at<double>(s.energies)[b] <= limit && 4 * s.lines * gain * gain * norm(v) > 4.0 * limit) return true;
         }
         return false;
     }
 
-    // Notes a find, v in a bucket where its gain is this. How many it was.
-    FAR_MEMBER u32 take(u64 f, Z v, double gain, double floor, double& weak) {
+    // The least |value|² in a bucket of a window that its lines place.
+    __device__ double least_of(const Spread& s, double floor) {
+        if (noisy || s.lines > 1) return s.least;
         // Four neighbouring shifts place it to 1/6π·√(noise/signal) turns: six standard deviations are asked for.
-        if (norm(v) < floor * 0.405285 * (double)args().n * (double)args().n) {
+        return floor * 0.405285 * (double)args().n * (double)args().n;
+    }
+
+    // Adds v to what is known of f, if it was in the list of bucket b before this pass. What noise leaves of a
+    // frequency may look like that frequency again.
+    __device__ bool amend(const Spread& s, u32 b, u64 f, Z v) {
+        const Node* nodes = at<Node>(s.nodes);
+        u32 node = at<u32>(s.seen)[b];
+        while (node && nodes[node - 1].f != f) node = nodes[node - 1].next;
+        if (!node) return false;
+        Entry& e = known()[(node - 1) >> 2];
+        e.re += v.x;
+        e.im += v.y;
+        return true;
+    }
+
+    // Notes a find, v in bucket b of a window where its gain is this. How many it was.
+    FAR_MEMBER u32 take(const Spread& s, u32 b, u64 f, Z v, double gain, double floor, double& weak) {
+        if (norm(v) < least_of(s, floor)) {
             weak += 1.0;
             return 0;
         }
         v = scaled(v, 1.0 / gain);
         if (denied(f, v)) return 0;
+        if (noisy && amend(s, b, f, v)) {
+            amended += 1.0;
+            return 0;
+        }
         u32 c = g.add(&count().known, 1u);
         if (c < args().capacity) {
             Entry e = {f, v.x, v.y};
@@ -249,26 +323,31 @@ template <class Group> struct Windows : Engine<Group> {
     }
 
     // One or two frequencies of a bucket.
-    FAR_MEMBER u32 decode_bucket(u32 w, u32 b, double energy, double& weak) {
-        const Spread& s = spread(w);
+    template <class L> FAR_MEMBER u32 decode_lanes(const Spread& s, const L& l, u32 b, double energy, double& weak) {
         const Hash& h = s.h;
-        const One l(at<Z>(s.rest) + 4 * b);
         const double floor = floor_of(h), own = WINDOW_ROUNDING * energy;
         u64 f[2] = {snap_all(single(l)), 0};
         Z v[2];
         double gain[2] = {gain_at(h, f[0], b), 0.0}, t[2], left;
-        if (gain[0] > 0.0 && fit_one(ring(), l, f[0], v[0]) <= floor * args().threshold[3] + own)
-            return take(f[0], v[0], gain[0], floor, weak);
+        if (gain[0] > 0.0 && fit_one(ring(), l, f[0], v[0]) <= floor * args().threshold[l.count() - 1] + own)
+            return take(s, b, f[0], v[0], gain[0], floor, weak);
         if (!twin(l, t) || apart(t[0], t[1]) < 0.115) return 0;
         for (u32 i = 0; i < 2; i++) {
             f[i] = snap_all(t[i]);
             gain[i] = gain_at(h, f[i], b);
         }
         if (f[0] == f[1] || gain[0] == 0.0 || gain[1] == 0.0) return 0;
-        if (!fit_two(ring(), l, f, v, left) || left > floor * args().threshold[2] + own) return 0;
+        if (!fit_two(ring(), l, f, v, left) || left > floor * args().threshold[l.count() - 2] + own) return 0;
         u32 found = 0;
-        for (u32 i = 0; i < 2; i++) found += take(f[i], v[i], gain[i], floor, weak);
+        for (u32 i = 0; i < 2; i++) found += take(s, b, f[i], v[i], gain[i], floor, weak);
         return found;
+    }
+    __device__ u32 decode_bucket(u32 w, u32 b, double energy, double& weak) {
+        const Spread& s = spread(w);
+        const Z* rest = at<Z>(s.rest) + 4 * b;
+        if (s.lines == 1) return decode_lanes(s, One(rest), b, energy, weak);
+        const Lanes l = {rest, 4 * (u64)s.h.buckets, s.lines, s.offsets};
+        return decode_lanes(s, l, b, energy, weak);
     }
 
     // Decodes the peaks of window w. How many were found, all threads together. Of two equal neighbours one is
@@ -276,21 +355,58 @@ template <class Group> struct Windows : Engine<Group> {
     FAR_MEMBER u32 decode(u32 w) {
         const Spread& s = spread(w);
         const u32 last = s.h.buckets - 1;
-        const double limit = this->limit(s.h, 4);
+        const double limit = this->limit(s.h, 4 * s.lines);
         const double* energies = at<double>(s.energies);
         double found = 0.0, weak = 0.0;
+        amended = 0.0;
         for (u32 b = g.rank; b <= last; b += g.size) {
             const double e = energies[b];
-            if (e <= limit || e <= energies[b == 0 ? last : b - 1] || e < energies[b == last ? 0 : b + 1])
-                continue;
-            found += decode_bucket(w, b, e, weak);
+            if (is_peak(energies, b, last, e, limit)) found += decode_bucket(w, b, e, weak);
         }
         next_parts();
         leave(0, found);
         leave(1, weak);
+        leave(2, amended);
         sync();
         this->weak = sum(1);
+        amended = sum(2);
         return (u32)sum(0);
+    }
+    __device__ static bool is_peak(const double* energies, u32 b, u32 last, double e, double limit) {
+        return e > limit && e > energies[b == 0 ? last : b - 1] && e >= energies[b == last ? 0 : b + 1];
+    }
+
+    // Adds the lines that the weakest peak of window w asks for. False if no ladder can climb.
+    FAR_MEMBER bool climb_window(u32 w) {
+        Spread& s = g.spreads()[w];
+        const u32 last = s.h.buckets - 1, had = s.lines;
+        const double limit = this->limit(s.h, 4 * had);
+        const double* energies = at<double>(s.energies);
+        double weakest = 1e300;
+        for (u32 b = g.rank; b <= last; b += g.size)
+            if (is_peak(energies, b, last, energies[b], limit)) weakest = fmin(weakest, energies[b]);
+        next_parts();
+        leave_least(0, weakest);
+        sync();
+        weakest = minimum(0);
+        if (!(weakest < 1e300)) return true;
+        u64 offsets[LINES];
+        u32 lines = had, added;
+        for (u32 j = 0; j < had; j++) offsets[j] = s.offsets[j];
+        const double gamma = fmax(weakest / (4 * had) / floor_of(s.h) - 1.0, LEAST_GAMMA);
+        const bool placed = climb(s.h, offsets, lines, gamma, 1.0, args().window_ladders, added);
+        g.block_sync();
+        if (g.thread == 0) {
+            s.least = placed ? this->least : 1e300;
+            s.lines = lines;
+            for (u32 j = had; j < lines; j++) s.offsets[j] = offsets[j];
+        }
+        g.block_sync();
+        if (lines == had) return placed;
+        for (u32 c = g.rank; c < total; c += g.size) turn(s, c, known()[c].f, had);
+        for (u32 b = g.rank; b <= last; b += g.size) at<u32>(s.seen)[b] = ~0u;
+        sync();
+        return placed;
     }
 
     __device__ bool full() { return total > args().capacity; }
@@ -301,11 +417,11 @@ template <class Group> struct Windows : Engine<Group> {
             bool progress = false;
             for (u32 w = 0; w < made; w++) {
                 u32 found = decode(w);
-                if (!found) continue;
+                if (!found && amended == 0.0) continue;
                 total += found;
                 if (full()) return;
                 progress = true;
-                refresh(0, made, false);
+                refresh(0, made, amended > 0.0);
                 if (open_all == 0.0) return;
             }
             if (!progress) return;
@@ -328,9 +444,12 @@ template <class Group> struct Windows : Engine<Group> {
             for (u32 i = 0; i < 4; i++) {
                 const double gain = nodes[i].gain;
                 const u32 b = low + i >= s.h.buckets ? low + i - s.h.buckets : low + i;
-                const One l(held + 4 * b);
-                all = plus(all, scaled(project(l, 0, z), weight * gain));
-                gains += 4.0 * weight * gain * gain;
+                Z sum = project(One(held + 4 * b), 0, z);
+                for (u32 j = 1; j < s.lines; j++)
+                    sum = add_conj(sum, project(One(held + place(s, j, b)), 0, z),
+                                   at<Z>(s.bases)[(u64)c * LINES + j]);
+                all = plus(all, scaled(sum, weight * gain));
+                gains += 4.0 * s.lines * weight * gain * gain;
             }
         }
         return all;
@@ -347,7 +466,7 @@ template <class Group> struct Windows : Engine<Group> {
         double* scale = (double*)(image + 5 * size);
         double best = 1e300;
         for (u32 w = 0; w < made; w++) best = fmin(best, floor_of(spread(w).h));
-        double energy = 0.0, gains;
+        double energy = 0.0, least = 1e300, gains;
         for (u32 c = g.rank; c < total; c += g.size) {
             const Z r = against(c, false, best, gains), zero = z_of(0.0, 0.0);
             const double by = 1.0 / sqrt(gains);
@@ -370,12 +489,18 @@ template <class Group> struct Windows : Engine<Group> {
                 for (u32 b = g.rank; b < s.h.buckets; b += g.size) {
                     if (!at<u32>(s.heads)[b]) continue;
                     Z v[4];
-                    for (u32 tau = 0; tau < 4; tau++) v[tau] = z_of(0.0, 0.0);
-                    each(s, b, [&](u32 c, double gain) {
-                        add_tone(v, scaled(next(c), gain * scale[c]), roots()[c]);
-                    });
-                    Z* to = at<Z>(s.h.spare) + 4 * b;
-                    for (u32 tau = 0; tau < 4; tau++) to[tau] = v[tau];
+                    each(
+                        s, b,
+                        [&](u32) {
+                            for (u32 tau = 0; tau < 4; tau++) v[tau] = z_of(0.0, 0.0);
+                        },
+                        [&](u32 c, double gain, u32 j) {
+                            add_tone(v, at_line(s, c, j, scaled(next(c), gain * scale[c])), roots()[c]);
+                        },
+                        [&](u32 j) {
+                            Z* to = at<Z>(s.h.spare) + place(s, j, b);
+                            for (u32 tau = 0; tau < 4; tau++) to[tau] = v[tau];
+                        });
                 }
             }
             for (u32 c = g.rank; c < total; c += g.size) {
@@ -401,7 +526,8 @@ template <class Group> struct Windows : Engine<Group> {
             sync();
             square = sum(0);
             product = sum(1);
-            if (step == 0) goal = fmax(goal, 1e-16 * square);
+            // Noise limits the values long before rounding does.
+            if (step == 0) goal = fmax(goal, (noise > 1e-8 * power ? 1e-7 : 1e-16) * square);
             if (square <= goal) break;
             beta = step == 0 ? 0.0 : square / length;
             const double curvature = product - (step == 0 ? 0.0 : beta * square / alpha);
@@ -416,17 +542,20 @@ template <class Group> struct Windows : Engine<Group> {
             much += norm(by) > 1e-6 * (e.re * e.re + e.im * e.im);
             e.re += by.x;
             e.im += by.y;
+            least = fmin(least, e.re * e.re + e.im * e.im);
         }
         next_parts();
         leave(0, much);
+        leave_least(1, least);
         sync();
+        weakest = minimum(1);
         return sum(0) > 0.0;
     }
     __device__ void polish_all() {
         for (u32 pass = 0; pass < 2; pass++) {
             const bool much = polish();
             refresh(0, made, true);
-            if (!much) return;
+            if (!much || noise > 1e-8 * power) return;
         }
     }
 
@@ -441,6 +570,8 @@ template <class Group> struct Windows : Engine<Group> {
             Hash h = this->template table<Hash>(args().shapes)[log - LEAST_LOG];
             h.bins = s.h.bins;
             h.spare = s.h.spare;
+            // Fewer buckets leave room for more lines.
+            h.lines = min_u32(LINES, s.h.lines * (s.most >> log));
             h.step = s.h.step;
             const u64 back = reduced(h.step * (h.reads / 2));
             h.back = back ? args().n - back : 0;
@@ -468,48 +599,16 @@ template <class Group> struct Windows : Engine<Group> {
         more_buckets += s.h.buckets;
         made = w + 1;
         refresh(0, made, false);
+        // Where no ladder climbs, the window helps with the values alone.
+        if (noisy || args().spread_lines > 1) {
+            climb_window(w);
+            refresh(0, made, false);
+        }
     }
 
-    // The whole transform; returns the status.
-    __device__ u32 run() {
-        const Hash &h = args().window[0], &v = args().verify;
+    // Further windows until all buckets are explained. Returns why that failed, or zero.
+    __device__ u32 resolve() {
         const Spread* given = this->template table<Spread>(args().spreads);
-        if (g.rank == 0) {
-            Counters zero = {};
-            count() = zero;
-        }
-        if (g.thread == 0) {
-            g.spreads()[0] = given[0];
-            g.spreads()[VERIFYING] = given[VERIFYING];
-        }
-        g.block_sync();
-        clear(given[0], h.buckets);
-        clear(given[VERIFYING], v.buckets);
-        const u64 offsets[1] = {0};
-        const Job jobs[2] = {{&v, offsets, 0, 1}, {&h, offsets, 0, 1}};
-        const u32 steps = steps_of(h) > steps_of(v) ? steps_of(h) : steps_of(v);
-        double energy[3] = {0.0, 0.0, 0.0};
-        for (u32 k = 0; k < steps; k++) {
-            advance(jobs, 2, k, energy);
-            if (k == 0) {
-                next_parts();
-                leave(1, energy[1]);
-                leave_least(2, -energy[2]);
-            }
-            sync();
-            if (k == 0) {
-                // Parseval: Σ|V|² = buckets·Σ|folded|², and the window weights a sample's power by ΣG².
-                power = sum(1) / (4.0 * h.energy);
-                note_peak();
-            }
-        }
-        lines_read += h.reads + v.reads;
-        this->comb_lines = 1;
-        if (!(power < 1e300) || !(peak < 1e300) || (power < TINY_POWER && peak > 0.0)) return STRANGE;
-        made = 1;
-        refresh(0, 1, false);
-        head_active = open_last;
-        if (open_last > CROWDED_WINDOW * h.buckets) return args().exact ? TOO_CROWDED : LOUD;
         const double k = args().spread_k;
         double stalled = 0.0;
         for (u32 round = 0; open_all > 0.0; round++) {
@@ -517,7 +616,7 @@ template <class Group> struct Windows : Engine<Group> {
             exchange();
             if (round > 0) stalled = total == before ? stalled + 1.0 : 0.0;
             if (full()) return FULL;
-            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0)) {
+            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0 || noisy)) {
                 // What is left may be the error of values that share their buckets.
                 polish_all();
                 exchange();
@@ -531,26 +630,129 @@ template <class Group> struct Windows : Engine<Group> {
             double wanted = fmax(floor(0.25 * open_last + 0.75), k - total) * BUCKETS_EACH;
             for (u32 i = 0; i < round / 2; i++) wanted *= 2.0;
             for (double i = 0.0; i < stalled; i += 1.0) wanted *= 4.0;
+            // Noise must not hide the weakest.
+            if (noisy && weakest > 0.0) wanted = fmax(wanted, 100.0 * noise / weakest);
             // No fewer than would make lists long.
             wanted = fmin(fmax(wanted, total), given[made].most);
             u32 log = LEAST_LOG;
             while ((1u << log) < wanted) log++;
             widen(log);
         }
-        if (total > 0) polish_all();
+        return 0;
+    }
+
+    // The noise power from what is left of the first window, once everything is peeled, if it was taken from
+    // occupied buckets: a lower one tightens every limit. Whether it did.
+    FAR_MEMBER bool settle_noise() {
+        if (!noisy || total == 0) return false;
+        const Spread& s = spread(0);
+        const Hash& h = s.h;
+        double energy = 0.0;
+        for (u32 b = g.rank; b < h.buckets; b += g.size) energy += at<double>(s.energies)[b];
+        next_parts();
+        leave(0, energy);
+        sync();
+        const double left = sum(0) / (4.0 * s.lines * h.buckets * h.energy);
+        if (left > 0.3 * noise) return false;
+        // What rounding and leakage leave is not noise.
+        const double clean = ROUNDING * ROUNDING + h.leak * h.leak / h.energy;
+        noisy = left > 30.0 * clean * power;
+        noise = noisy ? left : 0.0;
+        refresh(0, made, false);
+        return true;
+    }
+
+    // The whole transform; returns the status.
+    __device__ u32 run() {
+        const Hash &h = args().window[0], &v = args().verify;
+        const Spread* given = this->template table<Spread>(args().spreads);
+        if (g.rank == 0) {
+            Counters zero = {};
+            count() = zero;
+        }
+        const u32 lines = args().spread_lines;
+        if (g.thread == 0) {
+            Spread& first = g.spreads()[0];
+            first = given[0];
+            first.lines = lines;
+            for (u32 j = 0; j < lines; j++) first.offsets[j] = args().offsets[j];
+            g.spreads()[VERIFYING] = given[VERIFYING];
+        }
+        g.block_sync();
+        clear(given[0], h.buckets);
+        clear(given[VERIFYING], v.buckets);
+        // The first line is at zero.
+        const Job jobs[2] = {{&v, args().offsets, 0, 1}, {&h, args().offsets, 0, lines}};
+        const u32 steps = steps_of(h) > steps_of(v) ? steps_of(h) : steps_of(v);
+        double energy[3] = {0.0, 0.0, 0.0};
+        for (u32 k = 0; k < steps; k++) {
+            advance(jobs, 2, k, energy);
+            if (k == 0) {
+                next_parts();
+                leave(1, energy[1]);
+                leave_least(2, -energy[2]);
+            }
+            sync();
+            if (k == 0) {
+                // Parseval: Σ|V|² = buckets·Σ|folded|², and the window weights a sample's power by ΣG².
+                power = sum(1) / (4.0 * lines * h.energy);
+                note_peak();
+            }
+        }
+        lines_read += (u64)lines * h.reads + v.reads;
+        if (!(power < 1e300) || !(peak < 1e300) || (power < TINY_POWER && peak > 0.0)) return STRANGE;
+        made = 1;
+        refresh(0, 1, false);
+        const double k = args().spread_k;
+        // Above what the frequencies that were asked for light, and before a window is too small.
+        const double loud = k > 0.0 ? fmin(CROWDED_WINDOW, fmax(CROWDED, 4.5 * k / h.buckets)) : CROWDED_WINDOW;
+        if (!args().exact && open_last > loud * h.buckets) {
+            const double silent = floor_of(h);
+            measure_noise(h, at<double>(spread(0).energies), 4 * lines);
+            // No more than rounding and leakage.
+            if (noise * h.energy < silent) {
+                noisy = false;
+                noise = 0.0;
+            }
+            refresh(0, 1, false);
+        }
+        head_active = open_last;
+        if (open_last > CROWDED_WINDOW * h.buckets) return TOO_CROWDED;
+        if (noisy || lines > 1) {
+            if (!climb_window(0)) return WEAK;
+            if (spread(0).lines > lines) refresh(0, 1, false);
+        }
+        this->comb_lines = spread(0).lines;
+        for (u32 turn = 0; turn < 4; turn++) {
+            const u32 status = resolve();
+            if (status) return status;
+            if (total > 0) polish_all();
+            if (!settle_noise()) break;
+        }
         if (open_all > 0.0) return OPEN;
-        // certify: the independent hash must be explained.
-        double values = 0.0;
+        // certify: the independent hash must be explained, without what corrections have brought down to the noise.
+        const u32 lanes = 4 * spread(0).lines;
+        const double negligible = noisy ? 0.25 * this->limit(h, lanes) / lanes : 0.0;
+        double values = 0.0, kept = 0.0;
         for (u32 c = g.rank; c < total; c += g.size) {
-            const Entry e = known()[c];
+            Entry& e = known()[c];
+            if (e.re * e.re + e.im * e.im <= negligible) e.re = e.im = 0.0;
+            const double size = sqrt(e.re * e.re + e.im * e.im);
             enlist(VERIFYING, c, e.f);
-            values += sqrt(e.re * e.re + e.im * e.im);
+            values += size;
+            kept += size > 0.0;
         }
         next_parts();
         leave(2, values);
+        leave(3, kept);
         sync();
         values = sum(2);
-        const double limit = this->limit(v, 4);
+        double limit = this->limit(v, 4);
+        if (noisy) {
+            // The values carry their own error, noise/(samples that gave them), into the four lanes.
+            const double read = (double)lanes * h.buckets, shared = 1.0 + sum(3) / v.buckets;
+            limit += 4.0 * 20.0 * shared * noise / read;
+        }
         refresh(VERIFYING, VERIFYING + 1, false);
         const double* energies = at<double>(spread(VERIFYING).energies);
         double left = 0.0;
@@ -559,8 +761,9 @@ template <class Group> struct Windows : Engine<Group> {
         leave(0, left);
         sync();
         head_left = sum(0);
-        // The window weighs its ends down, but no sample anywhere can exceed the sum of all values.
-        if (sqrt(peak) > values * (1.0 + 1e-9) + ROUNDING * sqrt(power)) head_left += 1.0;
+        // The window weighs its ends down, but no sample anywhere can exceed the sum of all values and the noise.
+        const double hiss = sqrt(noise * (20.0 + 0.6931471805599453 * log2(4.0 * v.buckets)));
+        if (sqrt(peak) > values * (1.0 + 1e-9) + hiss + ROUNDING * sqrt(power)) head_left += 1.0;
         head_verified = (sqrt(limit) + args().sigmas * sqrt(floor_of(v))) / (2.0 * 0.4);
         return head_left > 0.0 ? DENIED : EXPLAINED;
     }
