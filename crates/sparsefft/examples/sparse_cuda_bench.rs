@@ -1,9 +1,9 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [hops] [voting] [spread] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [hops] [voting] [spread] [hiss] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
 //! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
 //! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `many:27:1000:0.1:40` is so many signals
-//! with the library and with variants of its quick kernels: the median over the signals, and between which times most lie; `noise` is the part of `accuracy` with noise; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
+//! with the library and with variants of its quick kernels: the median over the signals, and between which times most lie; `noise` is the part of `accuracy` with noise, `hiss` that of `spread`; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
 //! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
 //! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
 //! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
@@ -553,6 +553,65 @@ fn spread(device: &Device) -> Result<u32, Failure> {
     Ok(failures)
 }
 
+/// Noise of 20 dB without a comb, and where combs leave bins open, likewise: one spectrum of noise for a row, which
+/// every signal turns by another number of frequencies. Times beside of all signals, and of those that took longest.
+fn spread_noise(device: &Device) -> Result<u32, Failure> {
+    println!(
+        "n | k | 20 dB: wall us (a tenth take longer than) | signals | wrong | certified | on the device | worst error | place of others"
+    );
+    let mut failures = 0;
+    let sigma = 0.1;
+    for (n, k, signals) in [
+        (65_537u64, 50usize, 1000),
+        (1_000_003, 50, 1000),
+        (1_000_003, 1000, 300),
+        (16_777_213, 50, 300),
+        (16_777_213, 1000, 100),
+        (134_217_689, 50, 100),
+        (134_217_689, 1000, 100),
+        (134_217_689, 10_000, 10),
+        (1 << 18, 300, 1000),
+        (1 << 18, 1000, 1000),
+        (1 << 20, 1000, 1000),
+        (1 << 27, 1000, 100),
+    ] {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
+        let mut hiss = vec![Complex::<f64>::ZERO; n as usize];
+        add_noise(&mut hiss, noise_scale(sigma, n) / (n as f64).sqrt(), &mut random);
+        let hiss = device.upload(&hiss)?;
+        let mut data = device.alloc::<f64>(n as usize)?;
+        let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
+        let plan = CudaPlan::new(device, problem(n, k, Noise::Snr(20.0)))?;
+        let (mut wrong, mut certified, mut there, mut most) = (0, 0, 0, 0.0f64);
+        let (mut times, mut places) = (Vec::new(), BTreeMap::new());
+        for _ in 0..signals {
+            let truth = scatter(device, &mut data, &fft, k, 1, Some(&hiss), &mut random)?;
+            device.synchronize()?;
+            let begin = Instant::now();
+            let answer = plan.transform(&data.signal())?;
+            times.push(begin.elapsed().as_secs_f64() * 1e6);
+            let error = worst(&truth, &answer);
+            wrong += u32::from(error > sigma);
+            certified += u32::from(answer.certificate().is_certified());
+            there += u32::from(answer.report().place == Place::Gpu);
+            most = most.max(error);
+            if answer.report().place != Place::Gpu {
+                *places.entry(answer.report().place.to_string()).or_insert(0) += 1;
+            }
+        }
+        failures += wrong;
+        times.sort_by(f64::total_cmp);
+        println!(
+            "{n} | {k} | {:.0} ({:.0}) | {signals} | {wrong} | {certified} | {there} | {most:.1e} | {places:?} {:?} {}",
+            times[times.len() / 2],
+            times[times.len() * 9 / 10],
+            plan.last(),
+            plan.missed(),
+        );
+    }
+    Ok(failures)
+}
+
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
 fn accuracy(
     device: &Device,
@@ -785,10 +844,11 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
     let cases = || words.iter().filter(|w| w.starts_with("case:") || w.starts_with("many:"));
-    let both = !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread"]
-        .into_iter()
-        .any(has)
-        && cases().count() == 0;
+    let both =
+        !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread", "hiss"]
+            .into_iter()
+            .any(has)
+            && cases().count() == 0;
     let mut found = Vec::new();
     for folder in words.iter().filter(|w| Path::new(w).is_dir()) {
         found.extend(variants(Path::new(folder))?);
@@ -820,6 +880,9 @@ fn main() -> Result<(), Failure> {
     }
     if has("spread") {
         failures += spread(&device)?;
+    }
+    if has("spread") || has("hiss") {
+        failures += spread_noise(&device)?;
     }
     if has("accuracy") || has("noise") {
         accuracy(&device, has("accuracy"), least_k, &mut failures)?;

@@ -22,6 +22,8 @@ use num_complex::Complex;
 const ROUNDS: usize = 4;
 /// Window hashes of a transform without a comb, and the least buckets of one, as in `windows.cuh`.
 const WINDOWS: usize = 10;
+/// Those with noise, which have many lines.
+const NOISY_WINDOWS: usize = 6;
 const LEAST_LOG: u32 = 5;
 /// Signal-to-noise ratios 16·2^i for which ladders are tabulated.
 const GAMMAS: usize = 80;
@@ -29,6 +31,8 @@ const GAMMAS: usize = 80;
 pub(super) const MOST_BLOCKS: usize = 256;
 /// Least margin of two lines at the planned noise: a bin may be five times weaker than planned.
 const WIDE_MARGIN: f64 = 14.0;
+/// Share of its power that a frequency half way between two buckets shows in either, for which ladders are planned.
+const EDGE: f64 = 0.2;
 /// Verifying buckets in which a coefficient as strong as a sample's noise shows, as `verifying_hash` of the CPU.
 const QUIET: f64 = 60.0;
 /// Bytes of the workspace of one transform above which fewer lines are kept.
@@ -339,7 +343,7 @@ impl Header {
             2 => Status::Crowded,
             3 => Status::Blind("bins stayed open"),
             BLIND => Status::Blind("other samples hold more than those of the comb"),
-            5 => Status::Left("some bins were too weak to place"),
+            5 => Status::Blind("some bins were too weak to place"),
             6 => Status::Left("samples are not finite or too small to square"),
             9 => Status::Left("an independent hash holds more than the answer"),
             _ => Status::Blind("a list on the device was full"),
@@ -645,10 +649,11 @@ impl Level {
             Noise::Snr(decibels) if !exact => (16.0, 10f64.powf(0.1 * decibels)),
             _ => (BETAS[4], f64::INFINITY),
         };
-        let ladder = match snr.is_finite().then(|| climbs(buckets as f64 * snr, n, 1)).flatten() {
-            Some((offsets, _)) => offsets,
-            None => vec![0],
-        };
+        let ladder =
+            match snr.is_finite().then(|| climbs(EDGE * buckets as f64 * snr, n, 1)).flatten() {
+                Some((offsets, _)) => offsets,
+                None => vec![0],
+            };
         let k = problem.k().unwrap_or(buckets as u64 / 10) as usize;
         let capacity = 2 * k + 256;
         let mut tables = Vec::new();
@@ -681,15 +686,16 @@ impl Level {
         let mut spreads = [Spread::default(); WINDOWS + 1];
         // Later windows have less to hold, but lists must stay short.
         let small = (buckets / 4).max((2 * k).next_power_of_two()).max(256).min(buckets);
-        for (w, spread) in spreads[..WINDOWS].iter_mut().enumerate() {
-            let most = if w < 2 { buckets } else { small };
+        let windows = if exact { WINDOWS } else { NOISY_WINDOWS };
+        for (w, spread) in spreads[..windows].iter_mut().enumerate() {
+            let most = if w == 0 || w == 1 && exact { buckets } else { small };
             let hash = match w {
                 0 => first,
                 _ => walk(first, window_stream(attempt, w - 1)),
             };
             let lines = match exact {
                 true => 1,
-                false => (ROOM / (16 * 192 * most)).clamp(ladder.len() + 1, MAX_LINES),
+                false => (ROOM / (192 * most)).clamp(ladder.len() + 1, MAX_LINES),
             };
             *spread = Spread::new(hash, most, lines, capacity, &mut room);
         }
@@ -707,7 +713,7 @@ impl Level {
         args.spread_roots = room.take(16 * capacity);
         args.spread_fit = room.take((7 * 16 + 8) * capacity);
         args.spread_k = problem.k().unwrap_or(0) as f64;
-        args.spread_windows = WINDOWS as u32;
+        args.spread_windows = windows as u32;
         args.spread_lines = ladder.len() as u32;
         if !exact {
             args.window_ladders = put(&mut tables, &ladders(n, 1));
@@ -1067,6 +1073,7 @@ mod tests {
     use super::*;
     use crate::dense::{Direction, Fft};
     use crate::plan::{First, Method, Plan};
+    use crate::stages::certify::upper_quantile;
     use crate::stages::number::Rng;
     use crate::{Norm, Spectrum};
     use std::collections::BTreeMap;
@@ -1199,7 +1206,7 @@ mod tests {
         let (quick, noisy, _) = cluster()?;
         let rough = problem.noise != Noise::Exact;
         let plan = Plan::new(problem.clone()).unwrap();
-        let sigmas = crate::stages::certify::upper_quantile(problem.failure / (4 * bins) as f64);
+        let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
         let make = if rough { Level::noisy } else { Level::quick };
         let level = make(plan.prepared(), bins, verify, sigmas).unwrap();
         let mut out = vec![u64::MAX; level.args.out_stride as usize / 8];
@@ -1543,75 +1550,71 @@ mod tests {
         }
     }
 
-    /// Windows alone in noise of 20 dB, which is announced or not.
+    /// Windows alone in noise of 20 dB, announced or not, and in noise that is stronger than the frequencies. A
+    /// threshold fails once in a million transforms; values are off by 0.022 of the noise at most, as a standard
+    /// deviation, so that the bound is crossed less often still.
     #[test]
     fn noise_without_a_comb_is_solved_as_the_engine_does() {
-        let sigma = 0.1;
-        for (n, k, usual) in [(65_537u64, 10, 3), (1_000_003, 50, 3), (1_000_003, 300, 1)] {
-            let mut left = 0;
-            let mut off = 0.0f64;
+        for (n, k, decibels, usual) in [
+            (65_537u64, 10, 20.0, 3),
+            (1_000_003, 50, 20.0, 3),
+            (1_000_003, 300, 20.0, 1),
+            (262_147, 20, -5.0, 2),
+        ] {
+            let sigma = 10f64.powf(-0.05 * decibels);
             for seed in 0..u64::from(signals(usual)) {
                 let (truth, x) = signal(n, k, 1.0, sigma, seed);
-                for noise in [Noise::Snr(20.0), Noise::Unknown] {
+                for noise in [Noise::Snr(decibels), Noise::Unknown] {
+                    // Where noise is a surprise, the verifying window is too small for weak frequencies.
+                    if noise == Noise::Unknown && decibels < 3.0 {
+                        continue;
+                    }
                     let problem = asked(n, k, noise);
                     let Some((head, got)) = run(&problem, &x, 3) else { return };
-                    let Ok(got) = got else {
-                        let _ = writeln!(
-                            std::io::stderr(),
-                            "{n} {k} {seed} {noise:?}: {:?} {head:?}",
-                            got.err()
-                        );
-                        left += 1;
-                        continue;
-                    };
-                    off = off.max(worst(&truth, &got));
+                    let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
                     assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}: {head:?}");
+                    assert!((head.noise.sqrt() / sigma - 1.0).abs() < 0.2, "{}", head.noise);
+                    let cpu = Plan::new(problem).unwrap().transform(&x).unwrap();
+                    let indices =
+                        |s: &Spectrum| s.peaks().iter().map(|p| p.index).collect::<Vec<_>>();
+                    assert_eq!(indices(&got), indices(&cpu), "{n} {k} {seed}");
                 }
             }
-            let _ = writeln!(std::io::stderr(), "{n} {k}: {left} left, worst {off:e}");
-            assert_eq!(left, 0, "{n} {k}");
         }
+        // Noise that was announced and is not there: values are as good as the window's leakage.
+        let (truth, x) = signal(1_000_003, 50, 1.0, 0.0, 1);
+        let Some((head, got)) = run(&asked(1_000_003, 50, Noise::Snr(20.0)), &x, 3) else { return };
+        let got = got.unwrap_or_else(|why| panic!("{why} {head:?}"));
+        assert!(head.noisy == 0 && worst(&truth, &got) < 1e-5, "{head:?}");
     }
 
-    /// Bins that a comb leaves open in noise: windows start again.
+    /// Bins that a comb leaves open in noise: windows start again. Half of the signals have such bins with the first
+    /// kind, one in ten with the second.
     #[test]
     fn bins_that_noise_leaves_open_are_solved_by_windows() {
         let sigma = 0.1;
-        for (n, k, usual) in [(1u64 << 18, 1000, 4), (1 << 20, 1000, 2)] {
+        for (n, k, usual, least) in [(1u64 << 18, 1000, 4, 1), (1 << 20, 1000, 2, 0)] {
             let plan = Plan::new(asked(n, k, Noise::Snr(20.0))).unwrap();
             let first = planned(&plan);
-            let buckets = spread_buckets(&plan.problem().clone()).unwrap();
-            let sigmas = crate::stages::certify::upper_quantile(
-                plan.problem().failure / (4 * buckets) as f64,
-            );
+            let buckets = spread_buckets(plan.problem()).unwrap();
+            let sigmas = upper_quantile(plan.problem().failure / (4 * buckets) as f64);
             let level = Level::windowed(plan.prepared(), buckets, 2, sigmas).unwrap();
-            let (mut opened, mut left, mut off) = (0, 0, 0.0f64);
+            let mut opened = 0;
             for seed in 0..u64::from(signals(usual)) {
                 let (truth, x) = signal(n, k, 1.0, sigma, seed);
                 let Some((head, got)) = run_level(&plan, &first, &x, 2) else { return };
                 if let Ok(got) = got {
                     assert!(worst(&truth, &got) < 0.5 * sigma, "{n} {k} {seed}: {head:?}");
-                    if std::env::var("ALL").is_err() {
-                        continue;
-                    }
-                }
-                opened += 1;
-                let Some((later, got)) = run_level(&plan, &level, &x, 2) else { return };
-                let Ok(got) = got else {
-                    let _ = writeln!(
-                        std::io::stderr(),
-                        "{n} {k} {seed}: {} then {:?} {later:?}",
-                        head.status,
-                        got.err()
-                    );
-                    left += 1;
                     continue;
-                };
-                off = off.max(worst(&truth, &got));
-                assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}: {later:?}");
+                }
+                assert!(matches!(head.status(), Status::Blind(_)), "{n} {k} {seed}: {head:?}");
+                opened += 1;
+                let Some((head, got)) = run_level(&plan, &level, &x, 2) else { return };
+                let got = got.unwrap_or_else(|why| panic!("{n} {k} {seed}: {why} {head:?}"));
+                assert!(worst(&truth, &got) < 0.15 * sigma, "{n} {k} {seed}: {head:?}");
             }
-            let _ =
-                writeln!(std::io::stderr(), "{n} {k}: {opened} opened, {left} left, worst {off:e}");
+            let _ = writeln!(std::io::stderr(), "{n}, k {k}: {opened} have open bins");
+            assert!(opened >= least, "no signal has open bins");
         }
     }
 
@@ -1776,7 +1779,7 @@ mod tests {
             let fft = Fft::<f64>::new(n).unwrap();
             fft.batch(Direction::Forward, &mut dense, &mut Default::default()).unwrap();
             for k in if i == 2 || i == 3 { vec![32] } else { vec![5, 32] } {
-                for noise in [Noise::Exact, Noise::Unknown] {
+                for noise in [Noise::Exact, Noise::Unknown, Noise::Snr(20.0)] {
                     let Some((_, got)) = run(&asked(n, k, noise), x, 2) else { return };
                     let Ok(got) = got else { continue };
                     let least = got.certificate().detection_limit * n as f64;
