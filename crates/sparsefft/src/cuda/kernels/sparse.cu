@@ -149,8 +149,10 @@ struct Grid : Blocks {
 
 // One transform by a group.
 template <class Group> static __device__ void transform(Group& g, u32 signal, bool last) {
-    if (g.args().spread_windows) {
-        Windows<Group>(g, signal).transform(last);
+    if (g.args().spread_windows && g.args().exact) {
+        Windows<Group, false>(g, signal).transform(last);
+    } else if (g.args().spread_windows) {
+        Windows<Group, true>(g, signal).transform(last);
     } else {
         Engine<Group>(g, signal).transform(last);
     }

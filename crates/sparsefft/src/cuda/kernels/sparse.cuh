@@ -111,7 +111,8 @@ struct Args {
     // windows.cuh, if there are any: tables of windows and of their shapes by size; in the workspace
     // roots of coefficients, and vectors of the joint fit; coefficients that were asked for, if known.
     u64 spreads, shapes, spread_roots, spread_fit;
-    double spread_k;
+    // With noise, the least signal-to-noise ratio that the lines of the first window place.
+    double spread_k, spread_gamma;
     u32 spread_windows;
     // Lines of the first of them.
     u32 spread_lines;

@@ -25,6 +25,8 @@ const u32 WINDOWS = 10, VERIFYING = WINDOWS;
 const u32 LEAST_LOG = 5;
 // Buckets of a further window for each frequency that is left.
 const u32 BUCKETS_EACH = 16;
+// Share of the weakest coefficient, at the edge of a bucket, that the lines of a further window place.
+const double WEAKER = 0.1;
 // Share of occupied buckets above which a window is too small.
 const double CROWDED_WINDOW = 0.8;
 // Rounding relative to the energy of the same bucket.
@@ -53,7 +55,8 @@ struct Spread {
     u32 most, lines;
 };
 
-template <class Group> struct Windows : Engine<Group> {
+// MANY: with noise, or with several lines; without, what these need costs nothing.
+template <class Group, bool MANY> struct Windows : Engine<Group> {
     typedef Engine<Group> Base;
     typedef typename Base::Job Job;
     typedef typename Base::Lanes Lanes;
@@ -120,6 +123,9 @@ template <class Group> struct Windows : Engine<Group> {
         }
     }
 
+    __device__ static u32 lines_of(const Spread& s) { return MANY ? s.lines : 1; }
+    __device__ bool loud() { return MANY && noisy; }
+
     // Where bucket b of line j lies.
     __device__ static u64 place(const Spread& s, u32 j, u32 b) { return 4 * ((u64)j * s.h.buckets + b); }
 
@@ -129,7 +135,7 @@ template <class Group> struct Windows : Engine<Group> {
     }
     // The phasors of coefficient c at the lines from..
     __device__ void turn(const Spread& s, u32 c, u64 f, u32 from) {
-        for (u32 j = from; j < s.lines; j++) at<Z>(s.bases)[(u64)c * LINES + j] = phase(f, s.offsets[j]);
+        for (u32 j = from; j < lines_of(s); j++) at<Z>(s.bases)[(u64)c * LINES + j] = phase(f, s.offsets[j]);
     }
 
     // Puts coefficient c into the lists of the buckets that it reaches in window w.
@@ -159,7 +165,7 @@ template <class Group> struct Windows : Engine<Group> {
         u32 c[SHORT], m = 0;
         for (u32 node = head; node; m++) {
             if (m == SHORT) {
-                for (u32 j = 0; j < s.lines; j++) {
+                for (u32 j = 0; j < lines_of(s); j++) {
                     begin(j);
                     each_of_many(nodes, head, j, act);
                     end(j);
@@ -178,7 +184,7 @@ template <class Group> struct Windows : Engine<Group> {
             c[i] = (node - 1) >> 2;
             node = n.next;
         }
-        for (u32 j = 0; j < s.lines; j++) {
+        for (u32 j = 0; j < lines_of(s); j++) {
             begin(j);
             for (u32 i = 0; i < m; i++) act(c[i], gain[i], j);
             end(j);
@@ -224,7 +230,7 @@ template <class Group> struct Windows : Engine<Group> {
         for (u32 w = from; w < to; w++) {
             const Spread& s = spread(w);
             const Hash& h = s.h;
-            const double limit = this->limit(h, 4 * s.lines);
+            const double limit = this->limit(h, 4 * lines_of(s));
             double* energies = at<double>(s.energies);
             for (u32 b = g.rank; b < h.buckets; b += g.size) {
                 const u32 head = at<u32>(s.heads)[b];
@@ -264,7 +270,7 @@ template <class Group> struct Windows : Engine<Group> {
     // Energy of a bucket as it was measured.
     __device__ double measured(const Spread& s, u32 b) {
         double e = 0.0;
-        for (u32 j = 0; j < s.lines; j++) e += One(bins(s.h, j) + 4 * b).energy();
+        for (u32 j = 0; j < lines_of(s); j++) e += One(bins(s.h, j) + 4 * b).energy();
         return e;
     }
 
@@ -274,15 +280,15 @@ template <class Group> struct Windows : Engine<Group> {
             const Spread& s = spread(w);
             double p = position(s.h, f), nearest = rint(p), gain = response(s.h, nearest - p);
             u32 b = (u32)nearest == s.h.buckets ? 0 : (u32)nearest;
-            double limit = this->limit(s.h, 4 * s.lines);
-            if (at<double>(s.energies)[b] <= limit && 4 * s.lines * gain * gain * norm(v) > 4.0 * limit) return true;
+            double limit = this->limit(s.h, 4 * lines_of(s));
+            if (at<double>(s.energies)[b] <= limit && 4 * lines_of(s) * gain * gain * norm(v) > 4.0 * limit) return true;
         }
         return false;
     }
 
     // The least |value|² in a bucket of a window that its lines place.
     __device__ double least_of(const Spread& s, double floor) {
-        if (noisy || s.lines > 1) return s.least;
+        if (loud() || lines_of(s) > 1) return s.least;
         // Four neighbouring shifts place it to 1/6π·√(noise/signal) turns: six standard deviations are asked for.
         return floor * 0.405285 * (double)args().n * (double)args().n;
     }
@@ -308,7 +314,7 @@ template <class Group> struct Windows : Engine<Group> {
         }
         v = scaled(v, 1.0 / gain);
         if (denied(f, v)) return 0;
-        if (noisy && amend(s, b, f, v)) {
+        if (loud() && amend(s, b, f, v)) {
             amended += 1.0;
             return 0;
         }
@@ -323,7 +329,8 @@ template <class Group> struct Windows : Engine<Group> {
     }
 
     // One or two frequencies of a bucket.
-    template <class L> FAR_MEMBER u32 decode_lanes(const Spread& s, const L& l, u32 b, double energy, double& weak) {
+    template <class L>
+    __device__ __forceinline__ u32 decode_lanes(const Spread& s, const L& l, u32 b, double energy, double& weak) {
         const Hash& h = s.h;
         const double floor = floor_of(h), own = WINDOW_ROUNDING * energy;
         u64 f[2] = {snap_all(single(l)), 0};
@@ -342,11 +349,12 @@ template <class Group> struct Windows : Engine<Group> {
         for (u32 i = 0; i < 2; i++) found += take(s, b, f[i], v[i], gain[i], floor, weak);
         return found;
     }
-    __device__ u32 decode_bucket(u32 w, u32 b, double energy, double& weak) {
-        const Spread& s = spread(w);
-        const Z* rest = at<Z>(s.rest) + 4 * b;
-        if (s.lines == 1) return decode_lanes(s, One(rest), b, energy, weak);
-        const Lanes l = {rest, 4 * (u64)s.h.buckets, s.lines, s.offsets};
+    FAR_MEMBER u32 decode_line(const Spread& s, u32 b, double energy, double& weak) {
+        const One l(at<Z>(s.rest) + 4 * b);
+        return decode_lanes(s, l, b, energy, weak);
+    }
+    FAR_MEMBER u32 decode_lines(const Spread& s, u32 b, double energy, double& weak) {
+        const Lanes l = {at<Z>(s.rest) + 4 * b, 4 * (u64)s.h.buckets, s.lines, s.offsets};
         return decode_lanes(s, l, b, energy, weak);
     }
 
@@ -355,29 +363,31 @@ template <class Group> struct Windows : Engine<Group> {
     FAR_MEMBER u32 decode(u32 w) {
         const Spread& s = spread(w);
         const u32 last = s.h.buckets - 1;
-        const double limit = this->limit(s.h, 4 * s.lines);
+        const double limit = this->limit(s.h, 4 * lines_of(s));
         const double* energies = at<double>(s.energies);
         double found = 0.0, weak = 0.0;
         amended = 0.0;
         for (u32 b = g.rank; b <= last; b += g.size) {
             const double e = energies[b];
-            if (is_peak(energies, b, last, e, limit)) found += decode_bucket(w, b, e, weak);
+            if (!is_peak(energies, b, last, e, limit)) continue;
+            found += lines_of(s) == 1 ? decode_line(s, b, e, weak) : decode_lines(s, b, e, weak);
         }
         next_parts();
         leave(0, found);
         leave(1, weak);
-        leave(2, amended);
+        if (MANY) leave(2, amended);
         sync();
         this->weak = sum(1);
-        amended = sum(2);
+        if (MANY) amended = sum(2);
         return (u32)sum(0);
     }
     __device__ static bool is_peak(const double* energies, u32 b, u32 last, double e, double limit) {
         return e > limit && e > energies[b == 0 ? last : b - 1] && e >= energies[b == last ? 0 : b + 1];
     }
 
-    // Adds the lines that the weakest peak of window w asks for. False if no ladder can climb.
-    FAR_MEMBER bool climb_window(u32 w) {
+    // Adds the lines that the weakest peak of window w asks for, or one of this signal-to-noise ratio if it is
+    // weaker, or the weakest for which there is a ladder. What is weaker is left to other windows.
+    FAR_MEMBER void climb_window(u32 w, double least_gamma) {
         Spread& s = g.spreads()[w];
         const u32 last = s.h.buckets - 1, had = s.lines;
         const double limit = this->limit(s.h, 4 * had);
@@ -389,12 +399,16 @@ template <class Group> struct Windows : Engine<Group> {
         leave_least(0, weakest);
         sync();
         weakest = minimum(0);
-        if (!(weakest < 1e300)) return true;
+        if (!(weakest < 1e300)) return;
         u64 offsets[LINES];
         u32 lines = had, added;
         for (u32 j = 0; j < had; j++) offsets[j] = s.offsets[j];
-        const double gamma = fmax(weakest / (4 * had) / floor_of(s.h) - 1.0, LEAST_GAMMA);
-        const bool placed = climb(s.h, offsets, lines, gamma, 1.0, args().window_ladders, added);
+        double gamma = fmax(fmax(weakest / (4 * had) / floor_of(s.h) - 1.0, least_gamma), LEAST_GAMMA);
+        bool placed = false;
+        for (; gamma < 1e20; gamma *= 2.0) {
+            placed = climb(s.h, offsets, lines, gamma, 1.0, args().window_ladders, added);
+            if (placed) break;
+        }
         g.block_sync();
         if (g.thread == 0) {
             s.least = placed ? this->least : 1e300;
@@ -402,11 +416,10 @@ template <class Group> struct Windows : Engine<Group> {
             for (u32 j = had; j < lines; j++) s.offsets[j] = offsets[j];
         }
         g.block_sync();
-        if (lines == had) return placed;
+        if (lines == had) return;
         for (u32 c = g.rank; c < total; c += g.size) turn(s, c, known()[c].f, had);
         for (u32 b = g.rank; b <= last; b += g.size) at<u32>(s.seen)[b] = ~0u;
         sync();
-        return placed;
     }
 
     __device__ bool full() { return total > args().capacity; }
@@ -445,11 +458,11 @@ template <class Group> struct Windows : Engine<Group> {
                 const double gain = nodes[i].gain;
                 const u32 b = low + i >= s.h.buckets ? low + i - s.h.buckets : low + i;
                 Z sum = project(One(held + 4 * b), 0, z);
-                for (u32 j = 1; j < s.lines; j++)
+                for (u32 j = 1; j < lines_of(s); j++)
                     sum = add_conj(sum, project(One(held + place(s, j, b)), 0, z),
                                    at<Z>(s.bases)[(u64)c * LINES + j]);
                 all = plus(all, scaled(sum, weight * gain));
-                gains += 4.0 * s.lines * weight * gain * gain;
+                gains += 4.0 * lines_of(s) * weight * gain * gain;
             }
         }
         return all;
@@ -466,6 +479,7 @@ template <class Group> struct Windows : Engine<Group> {
         double* scale = (double*)(image + 5 * size);
         double best = 1e300;
         for (u32 w = 0; w < made; w++) best = fmin(best, floor_of(spread(w).h));
+        const double negligible = MANY ? this->negligible() : 0.0;
         double energy = 0.0, least = 1e300, gains;
         for (u32 c = g.rank; c < total; c += g.size) {
             const Z r = against(c, false, best, gains), zero = z_of(0.0, 0.0);
@@ -527,7 +541,7 @@ template <class Group> struct Windows : Engine<Group> {
             square = sum(0);
             product = sum(1);
             // Noise limits the values long before rounding does.
-            if (step == 0) goal = fmax(goal, (noise > 1e-8 * power ? 1e-7 : 1e-16) * square);
+            if (step == 0) goal = fmax(goal, (MANY && noise > 1e-8 * power ? 1e-7 : 1e-16) * square);
             if (square <= goal) break;
             beta = step == 0 ? 0.0 : square / length;
             const double curvature = product - (step == 0 ? 0.0 : beta * square / alpha);
@@ -542,28 +556,37 @@ template <class Group> struct Windows : Engine<Group> {
             much += norm(by) > 1e-6 * (e.re * e.re + e.im * e.im);
             e.re += by.x;
             e.im += by.y;
-            least = fmin(least, e.re * e.re + e.im * e.im);
+            const double size = e.re * e.re + e.im * e.im;
+            if (size > negligible) least = fmin(least, size);
         }
         next_parts();
         leave(0, much);
-        leave_least(1, least);
+        if (MANY) leave_least(1, least);
         sync();
-        weakest = minimum(1);
+        if (MANY) weakest = minimum(1);
         return sum(0) > 0.0;
     }
     __device__ void polish_all() {
         for (u32 pass = 0; pass < 2; pass++) {
             const bool much = polish();
             refresh(0, made, true);
-            if (!much || noise > 1e-8 * power) return;
+            if (!much || (MANY && noise > 1e-8 * power)) return;
         }
+    }
+
+    // |a|² of coefficients that corrections have brought down to the noise.
+    __device__ double negligible() {
+        const Spread& s = spread(0);
+        const u32 lanes = 4 * lines_of(s);
+        return loud() ? 0.25 * this->limit(s.h, lanes) / lanes : 0.0;
     }
 
     // Takes the largest |x|² of the samples that were read.
     __device__ void note_peak() { peak = fmax(peak, -minimum(2)); }
 
-    // One more window, of 2^log buckets, less everything that is known.
-    FAR_MEMBER void widen(u32 log) {
+    // One more window, of 2^log buckets, less everything that is known. Its lines place what has this share of the
+    // weakest coefficient so far.
+    FAR_MEMBER void widen(u32 log, double share) {
         const u32 w = made;
         if (g.thread == 0) {
             Spread s = this->template table<Spread>(args().spreads)[w];
@@ -599,9 +622,8 @@ template <class Group> struct Windows : Engine<Group> {
         more_buckets += s.h.buckets;
         made = w + 1;
         refresh(0, made, false);
-        // Where no ladder climbs, the window helps with the values alone.
-        if (noisy || args().spread_lines > 1) {
-            climb_window(w);
+        if (MANY && (noisy || args().spread_lines > 1)) {
+            climb_window(w, total > 0 && weakest < 1e300 ? share * weakest / floor_of(s.h) : 0.0);
             refresh(0, made, false);
         }
     }
@@ -616,7 +638,7 @@ template <class Group> struct Windows : Engine<Group> {
             exchange();
             if (round > 0) stalled = total == before ? stalled + 1.0 : 0.0;
             if (full()) return FULL;
-            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0 || noisy)) {
+            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0 || loud())) {
                 // What is left may be the error of values that share their buckets.
                 polish_all();
                 exchange();
@@ -627,16 +649,19 @@ template <class Group> struct Windows : Engine<Group> {
             // What was asked for is not what is there.
             if (k > 0.0 && total + 3.0 * open_last > 4.0 * k + 16.0) return OPEN;
             // A frequency opens up to four buckets.
-            double wanted = fmax(floor(0.25 * open_last + 0.75), k - total) * BUCKETS_EACH;
+            double wanted = fmax(floor(0.25 * open_last + 0.75), k - total) * BUCKETS_EACH, share = WEAKER;
             for (u32 i = 0; i < round / 2; i++) wanted *= 2.0;
-            for (double i = 0.0; i < stalled; i += 1.0) wanted *= 4.0;
+            for (double i = 0.0; i < stalled; i += 1.0) {
+                wanted *= 4.0;
+                share *= 0.25;
+            }
             // Noise must not hide the weakest.
-            if (noisy && weakest > 0.0) wanted = fmax(wanted, 100.0 * noise / weakest);
+            if (loud() && weakest > 0.0) wanted = fmax(wanted, 100.0 * noise / weakest);
             // No fewer than would make lists long.
             wanted = fmin(fmax(wanted, total), given[made].most);
             u32 log = LEAST_LOG;
             while ((1u << log) < wanted) log++;
-            widen(log);
+            widen(log, share);
         }
         return 0;
     }
@@ -644,7 +669,7 @@ template <class Group> struct Windows : Engine<Group> {
     // The noise power from what is left of the first window, once everything is peeled, if it was taken from
     // occupied buckets: a lower one tightens every limit. Whether it did.
     FAR_MEMBER bool settle_noise() {
-        if (!noisy || total == 0) return false;
+        if (!loud() || total == 0) return false;
         const Spread& s = spread(0);
         const Hash& h = s.h;
         double energy = 0.0;
@@ -670,7 +695,7 @@ template <class Group> struct Windows : Engine<Group> {
             Counters zero = {};
             count() = zero;
         }
-        const u32 lines = args().spread_lines;
+        const u32 lines = MANY ? args().spread_lines : 1;
         if (g.thread == 0) {
             Spread& first = g.spreads()[0];
             first = given[0];
@@ -705,8 +730,8 @@ template <class Group> struct Windows : Engine<Group> {
         refresh(0, 1, false);
         const double k = args().spread_k;
         // Above what the frequencies that were asked for light, and before a window is too small.
-        const double loud = k > 0.0 ? fmin(CROWDED_WINDOW, fmax(CROWDED, 4.5 * k / h.buckets)) : CROWDED_WINDOW;
-        if (!args().exact && open_last > loud * h.buckets) {
+        const double most = k > 0.0 ? fmin(CROWDED_WINDOW, fmax(CROWDED, 4.5 * k / h.buckets)) : CROWDED_WINDOW;
+        if (MANY && open_last > most * h.buckets) {
             const double silent = floor_of(h);
             measure_noise(h, at<double>(spread(0).energies), 4 * lines);
             // No more than rounding and leakage.
@@ -718,11 +743,11 @@ template <class Group> struct Windows : Engine<Group> {
         }
         head_active = open_last;
         if (open_last > CROWDED_WINDOW * h.buckets) return TOO_CROWDED;
-        if (noisy || lines > 1) {
-            if (!climb_window(0)) return WEAK;
+        if (MANY && (noisy || lines > 1)) {
+            climb_window(0, noisy ? args().spread_gamma : 0.0);
             if (spread(0).lines > lines) refresh(0, 1, false);
         }
-        this->comb_lines = spread(0).lines;
+        this->comb_lines = lines_of(spread(0));
         for (u32 turn = 0; turn < 4; turn++) {
             const u32 status = resolve();
             if (status) return status;
@@ -731,12 +756,11 @@ template <class Group> struct Windows : Engine<Group> {
         }
         if (open_all > 0.0) return OPEN;
         // certify: the independent hash must be explained, without what corrections have brought down to the noise.
-        const u32 lanes = 4 * spread(0).lines;
-        const double negligible = noisy ? 0.25 * this->limit(h, lanes) / lanes : 0.0;
+        const double negligible = this->negligible();
         double values = 0.0, kept = 0.0;
         for (u32 c = g.rank; c < total; c += g.size) {
             Entry& e = known()[c];
-            if (e.re * e.re + e.im * e.im <= negligible) e.re = e.im = 0.0;
+            if (loud() && e.re * e.re + e.im * e.im <= negligible) e.re = e.im = 0.0;
             const double size = sqrt(e.re * e.re + e.im * e.im);
             enlist(VERIFYING, c, e.f);
             values += size;
@@ -748,9 +772,9 @@ template <class Group> struct Windows : Engine<Group> {
         sync();
         values = sum(2);
         double limit = this->limit(v, 4);
-        if (noisy) {
+        if (loud()) {
             // The values carry their own error, noise/(samples that gave them), into the four lanes.
-            const double read = (double)lanes * h.buckets, shared = 1.0 + sum(3) / v.buckets;
+            const double read = 4.0 * lines_of(spread(0)) * h.buckets, shared = 1.0 + sum(3) / v.buckets;
             limit += 4.0 * 20.0 * shared * noise / read;
         }
         refresh(VERIFYING, VERIFYING + 1, false);
