@@ -94,6 +94,8 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
 
     // Windows so far, and coefficients so far.
     u32 made, total;
+    // Whether something has come since the last joint fit.
+    bool fresh;
     // Finds of the last pass that were known.
     double amended;
     // Buckets that are not explained: of the last window, and of all.
@@ -106,7 +108,9 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
     __device__ Windows(Group& g, u32 signal) : Base(g, signal) {
         made = total = more_buckets = 0;
         amended = 0.0;
-        open_last = open_all = weak = peak = weakest = 0.0;
+        fresh = false;
+        open_last = open_all = weak = peak = 0.0;
+        weakest = 1e300;
     }
 
     template <class T> __device__ T* at(u64 place) { return this->template work<T>(place); }
@@ -318,6 +322,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
             amended += 1.0;
             return 0;
         }
+        weakest = fmin(weakest, norm(v));
         u32 c = g.add(&count().known, 1u);
         if (c < args().capacity) {
             Entry e = {f, v.x, v.y};
@@ -375,10 +380,16 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
         next_parts();
         leave(0, found);
         leave(1, weak);
-        if (MANY) leave(2, amended);
+        if (MANY) {
+            leave(2, amended);
+            leave_least(3, weakest);
+        }
         sync();
         this->weak = sum(1);
-        if (MANY) amended = sum(2);
+        if (MANY) {
+            amended = sum(2);
+            weakest = minimum(3);
+        }
         return (u32)sum(0);
     }
     __device__ static bool is_peak(const double* energies, u32 b, u32 last, double e, double limit) {
@@ -432,6 +443,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
                 u32 found = decode(w);
                 if (!found && amended == 0.0) continue;
                 total += found;
+                fresh = true;
                 if (full()) return;
                 progress = true;
                 refresh(0, made, amended > 0.0);
@@ -567,6 +579,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
         return sum(0) > 0.0;
     }
     __device__ void polish_all() {
+        fresh = false;
         for (u32 pass = 0; pass < 2; pass++) {
             const bool much = polish();
             refresh(0, made, true);
@@ -621,9 +634,10 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
         lines_read += s.h.reads;
         more_buckets += s.h.buckets;
         made = w + 1;
+        fresh = true;
         refresh(0, made, false);
         if (MANY && (noisy || args().spread_lines > 1)) {
-            climb_window(w, total > 0 && weakest < 1e300 ? share * weakest / floor_of(s.h) : 0.0);
+            climb_window(w, weakest < 1e300 ? share * weakest / floor_of(s.h) : 0.0);
             refresh(0, made, false);
         }
     }
@@ -638,7 +652,8 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
             exchange();
             if (round > 0) stalled = total == before ? stalled + 1.0 : 0.0;
             if (full()) return FULL;
-            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0 || loud())) {
+            // Noise leaves no doubt while frequencies are known to be missing.
+            if (open_last > 0.0 && (stalled > 0.0 || weak > 0.0 || (loud() && total >= k))) {
                 // What is left may be the error of values that share their buckets.
                 polish_all();
                 exchange();
@@ -656,7 +671,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
                 share *= 0.25;
             }
             // Noise must not hide the weakest.
-            if (loud() && weakest > 0.0) wanted = fmax(wanted, 100.0 * noise / weakest);
+            if (loud()) wanted = fmax(wanted, 100.0 * noise / weakest);
             // No fewer than would make lists long.
             wanted = fmin(fmax(wanted, total), given[made].most);
             u32 log = LEAST_LOG;
@@ -751,7 +766,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
         for (u32 turn = 0; turn < 4; turn++) {
             const u32 status = resolve();
             if (status) return status;
-            if (total > 0) polish_all();
+            if (total > 0 && (!MANY || fresh)) polish_all();
             if (!settle_noise()) break;
         }
         if (open_all > 0.0) return OPEN;
