@@ -224,6 +224,19 @@ mod whole {
             F8(unsafe { _mm512_set1_pd(x) })
         }
 
+        #[inline(always)] // seven instructions
+        fn collect(from: [f64; 8]) -> Self {
+            let [a, b, c, d, e, f, g, h] = from;
+            // SAFETY: see above.
+            F8(unsafe { _mm512_setr_pd(a, b, c, d, e, f, g, h) })
+        }
+
+        #[inline(always)] // one instruction
+        fn of_whole(from: [u32; 8]) -> Self {
+            // SAFETY: see above; there are eight numbers.
+            F8(unsafe { _mm512_cvtepu32_pd(_mm256_loadu_si256(from.as_ptr().cast())) })
+        }
+
         #[inline(always)] // one instruction
         fn below(self, b: Self) -> __mmask8 {
             // SAFETY: see above.
@@ -507,6 +520,13 @@ mod tests {
                 fours[i] = lines[at + i].re;
             }
             let (a, b) = (R::Wide::of(&x8), R::Wide::of(&y8));
+            let whole = R::Wide::of_whole([3, 0, u32::MAX, 7, 1, 2, 4, 5]);
+            assert_eq!(whole.four(0), [3.0, 0.0, 4_294_967_295.0, 7.0]);
+            assert_eq!(R::Wide::collect(x8).four(0), a.four(0));
+            if count == 8 {
+                assert_eq!(whole.four(1), [1.0, 2.0, 4.0, 5.0]);
+                assert_eq!(R::Wide::collect(x8).four(1), a.four(1));
+            }
             let mut all = vec![a + b, a - b, a * b, -a, a.div(b), a.mul_add(b, a)];
             all.extend([a.negate_mul_add(b, a), a.abs().sqrt(), a.round(), a.floor()]);
             all.extend([a.where_or(a.below(b), b), a.where_small(b, 2.5), R::Wide::splat(3.0)]);

@@ -28,6 +28,11 @@ pub(crate) trait Vector:
     /// Values 4i, 4i + 1, 4i + 2 and 4i + 3.
     fn four(self, i: usize) -> [f64; 4];
     fn splat(x: f64) -> Self;
+    /// The first of eight values that are not in memory yet: reading together what was just written
+    /// one by one has to wait.
+    fn collect(from: [f64; 8]) -> Self;
+    /// The first of eight whole numbers.
+    fn of_whole(from: [u32; 8]) -> Self;
     /// self·b + c.
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// c - self·b.
@@ -90,6 +95,16 @@ impl<const FMA: bool> Vector for F4<FMA> {
     #[inline(always)] // register moves
     fn splat(x: f64) -> Self {
         F4::splat(x)
+    }
+
+    #[inline(always)] // register moves
+    fn collect(from: [f64; 8]) -> Self {
+        F4([from[0], from[1], from[2], from[3]])
+    }
+
+    #[inline(always)] // four instructions
+    fn of_whole(from: [u32; 8]) -> Self {
+        F4([from[0].into(), from[1].into(), from[2].into(), from[3].into()])
     }
 
     #[inline(always)] // one instruction

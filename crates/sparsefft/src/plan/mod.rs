@@ -49,7 +49,7 @@ pub(crate) struct Prepared {
     /// Their checksum.
     wanted_sum: OnceLock<u32>,
     /// Workspaces waiting for the next transform.
-    pool: Mutex<Vec<Workspace>>,
+    pool: Mutex<Vec<Box<Workspace>>>,
 }
 
 /// Twiddles and windows, made when first needed.
@@ -297,16 +297,18 @@ impl Plan {
         }
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
-        let mut run = Run::new(&self.inner, seen, workspace);
+        let mut run = Run::new(&self.inner, seen, workspace, started);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let mut answer = algorithms::run(&mut run)?;
         sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
-        let (read, stages) = (run.samples_read, run.clock.stages());
+        let elapsed = started.elapsed();
+        let (read, stages) = (run.samples_read, run.clock.stages(elapsed));
         let place = run.place.unwrap_or(place);
-        Ok(self.finish(answer, read, stages, place, started))
+        Ok(self.spectrum(answer, read, stages, place, elapsed))
     }
 
-    /// Keeps what was asked for, and writes the report.
+    /// [`spectrum`](Plan::spectrum) of a transform that started then.
+    #[cfg(feature = "cuda")]
     pub(crate) fn finish(
         &self,
         answer: Answer,
@@ -315,6 +317,18 @@ impl Plan {
         place: Place,
         started: Instant,
     ) -> Spectrum {
+        self.spectrum(answer, samples_read, stages, place, started.elapsed())
+    }
+
+    /// Keeps what was asked for, and writes the report.
+    fn spectrum(
+        &self,
+        answer: Answer,
+        samples_read: u64,
+        stages: Vec<(Stage, Duration)>,
+        place: Place,
+        elapsed: Duration,
+    ) -> Spectrum {
         let Prepared { problem, recipe, .. } = &*self.inner;
         let Answer { algorithm, mut peaks, certificate } = answer;
         let found = peaks.len();
@@ -322,8 +336,9 @@ impl Plan {
             keep_largest(&mut peaks, k);
         }
         let left_out = (found - peaks.len()) as u64;
-        // Cheap where they are sorted already.
-        peaks.sort_unstable_by_key(|p| p.index);
+        if !peaks.is_sorted_by_key(|p| p.index) {
+            peaks.sort_unstable_by_key(|p| p.index);
+        }
         let report = Report {
             algorithm,
             samples_read,
@@ -331,7 +346,7 @@ impl Plan {
             left_out,
             stages,
             place,
-            elapsed: started.elapsed(),
+            elapsed,
         };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
         Spectrum { n: problem.n, peaks, certificate, report }
@@ -373,7 +388,7 @@ impl Plan {
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
-        let mut run = Run::new(&self.inner, &signal, workspace);
+        let mut run = Run::new(&self.inner, &signal, workspace, started);
         let found = algorithms::tones::run(&mut run)?;
         let mut tones = found.tones;
         let count = tones.len();
@@ -384,6 +399,7 @@ impl Plan {
             tones.truncate(k as usize);
             tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
         }
+        let elapsed = started.elapsed();
         let report = TonesReport {
             samples_read: run.samples_read,
             seed: problem.seed,
@@ -392,8 +408,8 @@ impl Plan {
             lines: found.lines,
             beta: found.beta,
             accuracy: found.accuracy,
-            stages: run.clock.stages(),
-            elapsed: started.elapsed(),
+            stages: run.clock.stages(elapsed),
+            elapsed,
         };
         let (bands, clusters, certificate) = (found.bands, found.clusters, found.certificate);
         Ok(Tones { n: problem.n, tones, bands, clusters, certificate, report })

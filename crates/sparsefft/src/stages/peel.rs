@@ -83,7 +83,7 @@ fn peel_lines_body<const FMA: bool, R: Row>(
         for (p, c) in positions.iter_mut().zip(chunk) {
             *p = peel.permutation.position(c.f, size);
         }
-        let p = R::Wide::of(&positions);
+        let p = R::Wide::collect(positions);
         let reached = p.floor() - R::Wide::splat(1.0);
         let mut away = [reached - p; REACH];
         for (i, away) in away.iter_mut().enumerate() {

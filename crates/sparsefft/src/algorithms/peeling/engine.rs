@@ -76,7 +76,7 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) blind: bool,
     /// Whether what is below the tolerance passes for noise.
     tolerant: bool,
-    pub(super) scratch: resolve::Scratch,
+    pub(super) scratch: Box<resolve::Scratch>,
 }
 
 /// The buffers of an engine, kept between attempts.
@@ -86,7 +86,8 @@ pub(crate) struct Buffers {
     suspects: Vec<u32>,
     loose: Vec<u32>,
     windows: Vec<Hash>,
-    scratch: resolve::Scratch,
+    /// In a box, since it changes hands with every attempt.
+    scratch: Option<Box<resolve::Scratch>>,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
@@ -117,7 +118,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             weak: 0,
             blind: false,
             tolerant: false,
-            scratch,
+            scratch: scratch.unwrap_or_default(),
         }
     }
 
@@ -127,6 +128,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         for window in windows.drain(..) {
             window.recycle(run);
         }
+        let scratch = Some(scratch);
         run.workspace.engine = Buffers { known, suspects, loose, windows, scratch };
         comb
     }
@@ -422,7 +424,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             for (i, c) in four[..chunk.len()].iter_mut().enumerate() {
                 *c = s.coefficient(i);
             }
-            let amplitudes = hash.amplitudes(four.map(|c| c.f), chunk);
+            let amplitudes = hash.amplitudes(four.map(|c| c.f.min(self.n - 1)), chunk);
             for (i, &b) in chunk.iter().enumerate() {
                 let mut c = four[i];
                 if s.residual[i] <= limit + WINDOW_ROUNDING * hash.energy[b as usize]
@@ -456,24 +458,17 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.resize(active.len(), 0);
         let (least, mut weak, mut left) = (self.least, 0, 0);
-        self.known.extend(active.len(), |room| {
-            let mut count = 0;
-            for (chunk, s) in active.chunks(4).zip(&singles) {
-                for (i, &b) in chunk.iter().enumerate() {
-                    let energy = &mut comb.energy[b as usize];
-                    let c = s.coefficient(i);
-                    // Written in any case, and overwritten where it is not taken: most are.
-                    (room[count], shared[left]) = (c, b);
-                    if s.residual[i] <= one + OWN_ROUNDING * *energy {
-                        *energy = s.residual[i];
-                        weak += usize::from(c.a.norm_sqr() < least);
-                        count += 1;
-                    } else {
-                        left += 1;
-                    }
-                }
-            }
-            count
+        self.known.extend_by(active.len(), |i| {
+            let (b, s) = (active[i], &singles[i / 4]);
+            let energy = &mut comb.energy[b as usize];
+            let (c, residual) = (s.coefficient(i % 4), s.residual[i % 4]);
+            let alone = residual <= one + OWN_ROUNDING * *energy;
+            // Written in any case, and overwritten where it is not meant: which are cannot be foretold.
+            shared[left] = b;
+            left += usize::from(!alone);
+            *energy = if alone { residual } else { *energy };
+            weak += usize::from(alone && c.a.norm_sqr() < least);
+            (c, alone)
         });
         self.weak += weak;
         shared.truncate(left);
