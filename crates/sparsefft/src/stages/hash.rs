@@ -485,13 +485,19 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn sum_body<const FMA: bool>(values: &[f64]) -> f64 {
-    let (eight, rest) = values.as_chunks::<8>();
-    let mut sums = [F4::<FMA>::ZERO; 2];
-    for [a, b, c, d, e, f, g, h] in eight {
-        sums[0] = sums[0] + F4([*a, *b, *c, *d]);
-        sums[1] = sums[1] + F4([*e, *f, *g, *h]);
+    // Sums that do not wait for each other.
+    let mut sums = [[F4::<FMA>::ZERO; 2]; 4];
+    let (many, rest) = values.as_chunks::<32>();
+    for many in many {
+        for (sums, eight) in sums.iter_mut().zip(many.as_chunks::<8>().0) {
+            for (sum, four) in sums.iter_mut().zip(eight.as_chunks::<4>().0) {
+                *sum = *sum + F4(*four);
+            }
+        }
     }
-    (sums[0] + sums[1]).sum() + rest.iter().sum::<f64>()
+    let [[a, b], [c, d], [e, f], [g, h]] = sums;
+    let four = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    four.sum() + rest.iter().sum::<f64>()
 }
 
 /// Adds the energy of each line to its bin; returns the sum of what was added.

@@ -281,7 +281,6 @@ impl Engine<'_, '_> {
         } else {
             hash.recycle(self.run);
         }
-        self.run.clock.lap(Stage::Certify);
         Ok((buckets as u64, left, shows))
     }
 }
