@@ -32,6 +32,11 @@ pub(crate) trait Row: Copy {
     fn squares(self) -> [f64; 4];
     /// The energies of eight lines.
     fn energies(lines: &[Line; 8]) -> [f64; 8];
+    /// Which of eight numbers are above a limit, one bit each from the lowest on.
+    fn above(of: &[f64; 8], limit: f64) -> u8;
+    /// Writes the places of the bits that are set, in order, each plus `first`. What is written after
+    /// them means nothing.
+    fn places(bits: u8, first: u32, out: &mut [u32; 8]);
 }
 
 /// Real and imaginary parts apart.
@@ -108,7 +113,46 @@ impl<const FMA: bool> Row for Halves<FMA> {
         let (low, high) = (F4::<FMA>::sums([a, b, c, d]).0, F4::<FMA>::sums([e, f, g, h]).0);
         [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
     }
+
+    #[inline(always)] // four instructions
+    fn above(of: &[f64; 8], limit: f64) -> u8 {
+        let limit = F4::<FMA>::splat(limit);
+        let [a, b, c, d, e, f, g, h] = *of;
+        let high = F4([e, f, g, h]).above_bits(limit);
+        (F4([a, b, c, d]).above_bits(limit) | high << 4) as u8
+    }
+
+    #[inline(always)] // a load and a few instructions for each half
+    fn places(bits: u8, first: u32, out: &mut [u32; 8]) {
+        let low = SET[usize::from(bits & 15)];
+        let high = SET[usize::from(bits >> 4)];
+        let count = (bits & 15).count_ones() as usize;
+        for i in 0..4 {
+            out[i] = first + low[i];
+        }
+        for i in 0..4 {
+            out[count + i] = first + 4 + high[i];
+        }
+    }
 }
+
+/// For each set of four bits, their places in order.
+const SET: [[u32; 4]; 16] = {
+    let mut table = [[0; 4]; 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let (mut i, mut count) = (0, 0);
+        while i < 4 {
+            if bits >> i & 1 == 1 {
+                table[bits][count] = i as u32;
+                count += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whole::Whole;
@@ -437,6 +481,22 @@ mod whole {
                 std::mem::transmute(_mm512_add_pd(even, odd))
             }
         }
+
+        #[inline(always)] // one instruction
+        fn above(of: &[f64; 8], limit: f64) -> u8 {
+            F8::splat(limit).below(F8::of(of))
+        }
+
+        #[inline(always)] // three instructions
+        fn places(bits: u8, first: u32, out: &mut [u32; 8]) {
+            // SAFETY: see above; there is room for eight numbers.
+            unsafe {
+                let each = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let places = _mm256_add_epi32(each, _mm256_set1_epi32(first as i32));
+                let some = _mm256_maskz_compress_epi32(bits, places);
+                _mm256_storeu_si256(out.as_mut_ptr().cast(), some);
+            }
+        }
     }
 }
 
@@ -494,6 +554,14 @@ mod tests {
         let mut all: Vec<f64> = out.iter().flat_map(|l| l.re.into_iter().chain(l.im)).collect();
         all.extend(a.squares());
         all.extend(R::energies(lines));
+        let energies = R::energies(lines);
+        for (limit, first) in [(-1.0, 5), (energies[3], 0), (energies[6], 7), (1e9, 1)] {
+            let bits = R::above(&energies, limit);
+            let mut places = [0; 8];
+            R::places(bits, first, &mut places);
+            let expected = (first..).zip(energies).filter(|(_, e)| *e > limit).map(|(i, _)| i);
+            assert!(expected.eq(places[..bits.count_ones() as usize].iter().copied()));
+        }
         all
     }
 

@@ -355,15 +355,8 @@ impl Plan {
         if !peaks.is_sorted_by_key(|p| p.index) {
             peaks.sort_unstable_by_key(|p| p.index);
         }
-        let report = Report {
-            algorithm,
-            samples_read,
-            seed: recipe.seed,
-            left_out,
-            stages,
-            place,
-            elapsed,
-        };
+        let report =
+            Report { algorithm, samples_read, seed: recipe.seed, left_out, stages, place, elapsed };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
         Spectrum { n: problem.n, peaks, certificate, report }
     }

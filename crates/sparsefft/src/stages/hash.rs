@@ -13,7 +13,7 @@ use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
-use crate::stages::bucket_fft::{BucketFft, Source};
+use crate::stages::bucket_fft::{Added, BucketFft, Source};
 use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
@@ -298,7 +298,9 @@ impl Hash {
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
             *total += line.iter().map(line_energy).sum::<f64>();
-        } else if added {
+        } else if let Added::All(more) = added {
+            *total += more;
+        } else if added == Added::Each {
             *total = sum(energy);
         } else if whole {
             *total += add_line(line, energy);

@@ -3,8 +3,7 @@
 use super::{Outcome, refuse, resolve, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
@@ -161,7 +160,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
         let limit = self.limit(hash, hash.lanes());
         out.clear();
-        let mut places = [0; SOME + 4];
+        let mut places = [0; SOME + 8];
         for (first, energy) in (0..).step_by(SOME).zip(hash.energy.chunks(SOME)) {
             let count = list_above(energy, limit, first, &mut places);
             out.extend_from_slice(&places[..count]);
@@ -576,51 +575,30 @@ impl<'r, 'a> Engine<'r, 'a> {
 /// Values that are listed at a time.
 const SOME: usize = 256;
 
-dispatch! {
+dispatch_rows! {
     /// Lists the places, counted from `first` on, of the values above a limit, and returns how many
-    /// there are. There is room for four more than values.
-    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 4]) -> usize
+    /// there are. There is room for eight more than values.
+    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 8]) -> usize
         = list_above_body
 }
 
-/// For each set of four bits, their places in order, and how many there are.
-const SET: [([u32; 4], usize); 16] = {
-    let mut table = [([0; 4], 0); 16];
-    let mut bits = 0;
-    while bits < 16 {
-        let mut i = 0;
-        while i < 4 {
-            if bits >> i & 1 == 1 {
-                table[bits].0[table[bits].1] = i as u32;
-                table[bits].1 += 1;
-            }
-            i += 1;
-        }
-        bits += 1;
-    }
-    table
-};
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn list_above_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn list_above_body<const FMA: bool, R: Row>(
     values: &[f64],
     limit: f64,
     first: u32,
-    out: &mut [u32; SOME + 4],
+    out: &mut [u32; SOME + 8],
 ) -> usize {
     let (mut at, mut count) = (first, 0);
-    let (four, rest) = values.as_chunks::<4>();
-    for four in four {
-        let bits = F4::<FMA>(*four).above_bits(F4::splat(limit));
-        let (places, more) = &SET[bits as usize & 15];
+    let (eight, rest) = values.as_chunks::<8>();
+    for eight in eight {
+        let bits = R::above(eight, limit);
         // Without a branch: which are above cannot be foretold.
-        if let Some(out) = out[count..].first_chunk_mut::<4>() {
-            for (out, place) in out.iter_mut().zip(places) {
-                *out = at + place;
-            }
+        if let Some(out) = out[count..].first_chunk_mut::<8>() {
+            R::places(bits, at, out);
         }
-        at += 4;
-        count += more;
+        at += 8;
+        count += bits.count_ones() as usize;
     }
     for value in rest {
         out[count] = at;
