@@ -240,6 +240,7 @@ mod whole {
         instructions!(
             mul_add(b, c) _mm512_fmadd_pd, negate_mul_add(b, c) _mm512_fnmadd_pd,
             div(b) _mm512_div_pd, sqrt() _mm512_sqrt_pd, abs() _mm512_abs_pd,
+            max(b) _mm512_max_pd, swapped() _mm512_permute_pd::<0b0101_0101>,
             round() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>,
             floor() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>
         );
@@ -579,7 +580,7 @@ mod tests {
         y: &[f64; 8],
     ) -> Vec<f64> {
         let count = R::Wide::COUNT;
-        let mut of = vec![Vec::new(); 25];
+        let mut of = vec![Vec::new(); 27];
         for at in (0..8).step_by(count) {
             let (mut x8, mut y8, mut some) = ([0.0; 8], [0.0; 8], [&lines[0]; 8]);
             let mut fours = [[0.0; 4]; 8];
@@ -605,6 +606,7 @@ mod tests {
                 all.extend([re, im]);
             }
             all.extend(R::Wide::fields_of(&fours));
+            all.extend([a.max(b), a.swapped()]);
             for (of, v) in of.iter_mut().zip(all) {
                 (0..count / 4).for_each(|i| of.extend(v.four(i)));
             }
@@ -625,7 +627,7 @@ mod tests {
         let x = [1.5, -2.5, 0.25, -0.75, 16.0, 0.5, -8.25, 2.5];
         let y = [-4.0, 2.0, 0.25, 8.0, -1.0, 0.5, 2.0, 4.0];
         let plain = side_by_side_body::<false, Halves<false>>(&lines, &x, &y);
-        assert_eq!(plain.len(), 25 * 8);
+        assert_eq!(plain.len(), 27 * 8);
         assert_eq!(side_by_side(&lines, &x, &y), plain);
         assert_eq!(plain[8..16], [5.5, -4.5, 0.0, -8.75, 17.0, 0.0, -10.25, -1.5]);
         assert_eq!(plain[64..72], [2.0, -2.0, 0.0, -1.0, 16.0, 0.0, -8.0, 2.0]);
@@ -633,6 +635,8 @@ mod tests {
         assert_eq!(plain[88..96], [0.0, -2.5, 0.25, 0.0, 16.0, 0.5, -8.25, 0.0]);
         assert_eq!(plain[104..112], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]);
         assert_eq!(plain[120..128], [1.0, 11.0, 21.0, 31.0, 41.0, 51.0, 61.0, 71.0]);
+        assert_eq!(plain[200..208], [1.5, 2.0, 0.25, 8.0, 16.0, 0.5, 2.0, 4.0]);
+        assert_eq!(plain[208..], [-2.5, 1.5, -0.75, 0.25, 0.5, 16.0, 2.5, -8.25]);
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub(crate) trait Vector:
     fn abs(self) -> Self;
     fn round(self) -> Self;
     fn floor(self) -> Self;
+    /// The larger of each pair.
+    fn max(self, b: Self) -> Self;
+    /// Numbers 1, 0, 3, 2 and so on.
+    fn swapped(self) -> Self;
     fn below(self, b: Self) -> Self::Mask;
     /// Whether any number is below that of b.
     fn any_below(self, b: Self) -> bool;
@@ -80,7 +84,17 @@ macro_rules! same {
 impl<const FMA: bool> Vector for F4<FMA> {
     type Mask = Mask<FMA>;
     const COUNT: usize = 4;
-    same!(mul_add(b, c), negate_mul_add(b, c), div(b), sqrt(), abs(), round(), floor());
+    same!(
+        mul_add(b, c),
+        negate_mul_add(b, c),
+        div(b),
+        sqrt(),
+        abs(),
+        round(),
+        floor(),
+        max(b),
+        swapped()
+    );
 
     #[inline(always)] // a load
     fn part(from: &[f64; 8], i: usize) -> Self {
@@ -246,6 +260,15 @@ impl<const FMA: bool> F4<FMA> {
         vector!(
             F4(store(_mm256_max_pd(load(self.0), load(b.0)))),
             F4(each(|i| if self.0[i] > b.0[i] { self.0[i] } else { b.0[i] }))
+        )
+    }
+
+    /// Numbers 1, 0, 3, 2.
+    #[inline(always)] // one instruction
+    fn swapped(self) -> Self {
+        vector!(
+            F4(store(_mm256_permute_pd::<0b0101>(load(self.0)))),
+            F4([self.0[1], self.0[0], self.0[3], self.0[2]])
         )
     }
 

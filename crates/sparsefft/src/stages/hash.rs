@@ -14,6 +14,7 @@ use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::{Added, BucketFft, Source};
+use crate::stages::fold::{Walk, fold, fold_walk};
 use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
@@ -221,26 +222,56 @@ impl Hash {
                 run.clock.lap(Stage::Permute);
                 self.append(run, d, Source::Within)
             }
-            Kind::Window { kaiser, .. } => {
-                let mut room = run.workspace.take_at_least(reads);
-                let lines = &mut room[..reads];
-                if let Err(error) = read_in_parts(run.signal, start, step, lines) {
-                    run.workspace.give(room);
-                    return Err(error);
-                }
-                run.clock.lap(Stage::Permute);
+            Kind::Window { .. } => {
                 let mut folded = run.workspace.take_at_least(self.buckets);
-                let buckets = &mut folded[..self.buckets];
-                let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
-                run.peak = run.peak.max(peak);
-                run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
-                let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
-                run.workspace.give(room);
+                let outcome = self.measure_window(run, d, &mut folded[..self.buckets]);
                 run.workspace.give(folded);
                 outcome
             }
         }
+    }
+
+    /// The weights of a window, from its middle on.
+    fn taps(&self) -> &[f64] {
+        match &self.kind {
+            Kind::Comb => &[],
+            Kind::Window { kaiser, .. } => kaiser.taps(),
+        }
+    }
+
+    /// [`measure_more`](Hash::measure_more) of a window, folded into these buckets.
+    fn measure_window(
+        &mut self,
+        run: &mut Run<'_>,
+        d: u64,
+        buckets: &mut [Line],
+    ) -> Result<(), Error> {
+        let (start, step) = self.walk(d);
+        let samples = run.signal.as_complex().filter(|x| x.len() as u64 == self.n && x.len() >= 4);
+        if let Some(samples) = samples {
+            let peak = fold_walk(self.taps(), Walk { samples, start, step }, buckets);
+            run.peak = run.peak.max(peak);
+            run.clock.lap(Stage::Permute);
+            if self.transform(run, d, Source::Lines(buckets), 1.0) {
+                return Ok(());
+            }
+            // Something is wrong with the samples: what they are now decides.
+            self.offsets.pop();
+            self.energy.clear();
+        }
+        let reads = self.reads();
+        let mut room = run.workspace.take_at_least(reads);
+        let lines = &mut room[..reads];
+        let outcome = read_in_parts(run.signal, start, step, lines).and_then(|()| {
+            run.clock.lap(Stage::Permute);
+            let peak = fold(self.taps(), lines, buckets);
+            run.peak = run.peak.max(peak);
+            run.clock.lap(Stage::Fold);
+            let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
+            if finite { Ok(()) } else { Err(self.blame(d, lines)) }
+        });
+        run.workspace.give(room);
+        outcome
     }
 
     /// Transforms the last line of samples of a comb, which lie there unless they were kept.
