@@ -89,6 +89,7 @@ static bool __any_sync(unsigned, bool v) {
 static bool __all_sync(unsigned mask, bool v) { return !__any_sync(mask, !v); }
 static void __syncwarp() { warp->put(0); }
 
+#define ANY_LENGTH
 #include "windows.cuh"
 #include "several.cuh"
 #include "four.cuh"

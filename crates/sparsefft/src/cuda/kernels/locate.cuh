@@ -119,7 +119,18 @@ struct Ring {
     u64 n, mask;
     double inverse;
 
-    __device__ u64 reduced(u64 v) const { return mask ? v & mask : v % n; }
+    // v mod n, for v below n·2^40.
+    __device__ u64 reduced(u64 v) const {
+        if (mask) return v & mask;
+#ifdef ANY_LENGTH
+        // The quotient is estimated to within one, which costs far less than a division of whole numbers.
+        i64 r = (i64)(v - (u64)((double)v * inverse) * n);
+        r = r < 0 ? r + (i64)n : r;
+        return (u64)(r >= (i64)n ? r - (i64)n : r);
+#else
+        return v % n;
+#endif
+    }
     __device__ Z root(u64 r) const { return cis((double)r * inverse); }
     __device__ Z phase(u64 f, u64 t) const { return root(reduced(f * t)); }
     // The nearest integer of residue class b mod m to t turns, |t| < 1; `inverse` is 1/m.

@@ -1,5 +1,6 @@
 // exact and robust on the device: sparse.cuh, or windows.cuh where there is no comb, by a thread-block cluster (compute capability 9.0),
 // or by groups of blocks of one cooperative launch (7.0 and up).
+#define ANY_LENGTH
 #include "windows.cuh"
 
 #ifndef THREADS

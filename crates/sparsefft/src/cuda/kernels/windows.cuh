@@ -322,7 +322,7 @@ template <class Group, bool MANY> struct Windows : Engine<Group> {
             amended += 1.0;
             return 0;
         }
-        weakest = fmin(weakest, norm(v));
+        if (MANY) weakest = fmin(weakest, norm(v));
         u32 c = g.add(&count().known, 1u);
         if (c < args().capacity) {
             Entry e = {f, v.x, v.y};
