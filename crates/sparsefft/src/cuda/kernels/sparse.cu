@@ -148,12 +148,17 @@ struct Grid : Blocks {
     }
 };
 
+// Windows in noise, with a frame of their own: the others need not carry it along.
+template <class Group> static __device__ __noinline__ void noisy_windows(Group& g, u32 signal, bool last) {
+    Windows<Group, true>(g, signal).transform(last);
+}
+
 // One transform by a group.
 template <class Group> static __device__ void transform(Group& g, u32 signal, bool last) {
     if (g.args().spread_windows && g.args().exact) {
         Windows<Group, false>(g, signal).transform(last);
     } else if (g.args().spread_windows) {
-        Windows<Group, true>(g, signal).transform(last);
+        noisy_windows(g, signal, last);
     } else {
         Engine<Group>(g, signal).transform(last);
     }
