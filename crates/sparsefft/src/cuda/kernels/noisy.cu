@@ -283,17 +283,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB;
     const u32 tau = t & 3;
+    Z v[8], w[4];
+    Fold<S> fold;
     if (combs) {
         const Point<S> at(t);
         const u32 j2 = c * ROWS + at.column;
         const u64 first = args.step * (R * at.y + j2) + tau + (at.line ? far : 0), step = args.step * (R * T);
-        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return (first + q * step) & args.mask; });
         ask_turns<S>(args, w, j2, at.y);
-        block_sync();
-        arrive<S>();
-        STAMP(1)
-        columns<S>(s, v, w, c, t);
     } else {
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, true);
@@ -305,10 +302,15 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             const float place = place_of(i, args.e);
             s.places[i] = make_float2(place, place * place);
         }
-        Fold<S> fold(args, x, c, i);
-        block_sync();
-        arrive<S>();
-        fold.send(s, c, i);
+        fold.ask(args, x, c, i);
+    }
+    __syncthreads();
+    arrive<S>();
+    if (combs) {
+        STAMP(1)
+        columns<S>(s, v, w, c, t);
+    } else {
+        fold.send(s, c, t - S::COMB);
     }
     STAMP(2)
     // The other lines take the place of the points that have been sent.
@@ -333,10 +335,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.125 * args.bin);
     const double rounding = ROUNDING * ROUNDING * power;
     if (combs) {
-        {
-            Z v[8];
-            rows<S>(args, s, v, t);
-        }
+        rows<S>(args, s, v, t);
         some_threads_sync<S::COMB>();
         // Energies, in the order of the blocks: quantiles do not mind.
         const auto lanes_of = [&](u32 i) {
@@ -653,7 +652,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     if (several.solve(rest & 255, many, order, floor, floor * args.eight_lines[many - 2] + own, least,
                                       f, a)) {
                         m = many;
-                        if (lane == 0) s.solved[group][role] = order;
+                        if (lane == 0) atomicExch(&s.solved[group][role], order);
                     }
                 }
                 WORK_STAMP(27)

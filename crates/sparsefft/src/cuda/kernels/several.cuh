@@ -186,8 +186,8 @@ struct Several {
     const float2* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
-    // those with as many: `others` numbers.
-    const volatile u32* solved;
+    // those with as many: `others` numbers, read and written by atomics, since nobody waits for them.
+    u32* solved;
     u32 others;
     // The third scale, the warp's lane, the bin and its comb.
     u32 e, lane, b, bins;
@@ -195,7 +195,7 @@ struct Several {
 
     // Whether the bin is explained by one that comes before this order, whose find counts in any case.
     __device__ bool stopped(u32 order) const {
-        const u32 its = lane < others ? solved[lane] : 0;
+        const u32 its = lane < others ? atomicOr(solved + lane, 0u) : 0;
         return __any_sync(~0u, its != 0 && its < order);
     }
 
