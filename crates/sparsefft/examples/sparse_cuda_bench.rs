@@ -735,17 +735,16 @@ fn once(signals: &Signals, words: &str) -> Result<u32, Failure> {
     let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
     let (n, k): (u64, usize) = (part(1).parse()?, part(2).parse()?);
     let sigma: f64 = part(3).parse()?;
-    let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
-    let problem = match part(4) {
-        "vote" => {
-            Problem::new(n).sparsity(k as u64).noise(Noise::Snr(20.0)).algorithm(Algorithm::Vote)
-        }
-        "comb-vote" => Problem::new(n)
-            .sparsity(k as u64)
-            .noise(Noise::Snr(20.0))
-            .algorithm(Algorithm::CombVote),
-        _ => problem(n, k, noise),
+    let voting = match part(4) {
+        "vote" => Some(Algorithm::Vote),
+        "comb-vote" => Some(Algorithm::CombVote),
+        _ => None,
     };
+    let exact = sigma == 0.0 && voting.is_none();
+    let mut problem = problem(n, k, if exact { Noise::Exact } else { Noise::Snr(20.0) });
+    if let Some(algorithm) = voting {
+        problem = problem.algorithm(algorithm);
+    }
     let (truths, data) = signals.make(n, Kind::new(k, sigma), 1, 5)?;
     let plan = CudaPlan::new(&signals.device, problem)?;
     let answer = plan.transform(&data.signal())?;
@@ -756,7 +755,7 @@ fn once(signals: &Signals, words: &str) -> Result<u32, Failure> {
         plan.missed(),
         plan.last()
     );
-    Ok(u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 }))
+    Ok(u32::from(error > if exact { 1e-9 } else { 0.1 }))
 }
 
 /// Times of one plan over many signals.

@@ -602,7 +602,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             // The others peel what is known already.
             pass<S>(s, FIND_GATE);
             peel<S>(args, s, c, false, false, t - busy, S::THREADS - busy);
-            wait_for_others(3 * rounds);
+            wait_for_others(5 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
             const auto group_sync = [&] { named_sync(2 + group, 32 * S::ROLES); };
@@ -613,6 +613,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                               : role == 3 ? 3 << 11 | 2 << 8 | (SPLIT + LINE)
                               : role == 4 ? 4 << 11 | 1
                                           : 4 << 11 | 1 << 8 | (SPLIT + 1);
+            // And those that find the most of what these leave.
+            const u32 rare = role == 0   ? 2 << 11 | 2 << 8 | CLOSE | 4 << 27 | 3 << 24 | (PATIENT + SPLIT + 2) << 16
+                             : role == 1 ? 3 << 11 | 3 << 8 | (PATIENT + 3)
+                             : role == 2 ? 3 << 11 | 4 << 8 | (PATIENT + 2)
+                             : role == 3 ? 3 << 11 | 5 << 8 | (PATIENT + SPLIT + 1)
+                             : role == 4 ? 4 << 11 | 4 << 8 | (PATIENT + 2)
+                                         : 4 << 11 | 5 << 8 | (PATIENT + 1);
 #pragma unroll 1
             for (u32 slot = group; slot < slots; slot += S::GROUPS) {
                 const u32 b = s.bins[slot * CLUSTER + c];
@@ -644,37 +651,43 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                                          args.bin};
                 u64 f = 0;
                 Z a;
-                u32 m = 0;
+                u32 m = 0, winner = S::ROLES, turn = 0;
 #pragma unroll 1
-                for (u32 rest = tries; rest && m == 0; rest >>= 16) {
-                    const u32 order = rest >> 8 & 255, many = order >> 3;
-                    if (several.stopped(order)) break;
-                    if (several.solve(rest & 255, many, order, floor, floor * args.eight_lines[many - 2] + own, least,
-                                      f, a)) {
-                        m = many;
-                        if (lane == 0) atomicExch(&s.solved[group][role], order);
+                for (; turn < 2 && winner == S::ROLES; turn++) {
+                    // Everyone has seen that nothing was found.
+                    if (turn) group_sync();
+#pragma unroll 1
+                    for (u32 rest = turn ? rare : tries; rest && m == 0; rest >>= 16) {
+                        const u32 order = rest >> 8 & 255, many = order >> 3;
+                        if (several.stopped(order)) break;
+                        const double limit = floor * args.eight_lines[many - 2] + own;
+                        if (several.solve(rest & 255, many, order, floor, limit, least, f, a)) {
+                            m = many;
+                            if (lane == 0) atomicExch(&s.solved[group][role], order);
+                        }
                     }
-                }
-                WORK_STAMP(27)
-                group_sync();
-                WORK_STAMP(28)
-                // The fewest frequencies, then the first rank.
-                u32 best = ~0u, winner = S::ROLES;
+                    WORK_STAMP(27)
+                    group_sync();
+                    WORK_STAMP(28)
+                    // The fewest frequencies, then the first rank.
+                    u32 best = ~0u;
 #pragma unroll
-                for (u32 k = 0; k < S::ROLES; k++) {
-                    const u32 its = s.solved[group][k];
-                    if (its && its < best) {
-                        best = its;
-                        winner = k;
+                    for (u32 k = 0; k < S::ROLES; k++) {
+                        const u32 its = s.solved[group][k];
+                        if (its && its < best) {
+                            best = its;
+                            winner = k;
+                        }
                     }
                 }
+                if (turn == 1) wait_for_others(2);
                 if (role == winner && (lane & 7) == 0 && lane / 8 < m)
                     keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
                 if (winner == S::ROLES && role == 0 && lane == 0) atomicAdd(&s.still, 1u);
                 WORK_STAMP(29)
                 group_sync();
             }
-            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(3);
+            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(5);
         }
         STAMP(12)
         __syncthreads();
