@@ -416,7 +416,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 guess.good = left <= floor * args.two_lines[1] + OWN_ROUNDING * s.levels.energies[local];
             }
             if (warp == S::SINGLES / 32 - 1) {
-                // The ladder's margin at the weakest bin, as in sparse.cuh; by the warp with the fewest bins.
+                // The power that has a margin of 5 on the ladder, as in sparse.cuh; by the warp with the fewest bins.
                 double least = 0.0;
                 if (all_active > 0) {
                     const double gamma = fmax(of_high_bits(weakest) * inverse_of(8.0 * floor) - 1.0, LEAST_GAMMA);
@@ -424,7 +424,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     const double error = weakness * (1.0 / (two_pi * 3.0)), phase = weakness * (0.5 / two_pi);
                     const double margin = fmin(0.5 * inverse_of(far * error + phase),
                                                0.5 * S::B * args.inverse * far * inverse_of(phase));
-                    if (status == EXPLAINED && margin < 6.0) status = WEAK;
                     least = gamma * floor * 25.0 * inverse_of(margin * margin);
                 }
                 if (lane == 0) {
@@ -454,14 +453,18 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         some_threads_sync<S::COMB>();
         STAMP(7)
         const double least = s.least;
+        // With a margin below 6 two lines do not say enough of a bin, which may be weak because its frequencies cancel.
+        const double enough = 8.0 * (36.0 / 25.0 * least + floor);
         for (u32 i = t; i < active; i += S::COMB) {
-            const Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            const u32 local = s.act[i];
+            if (s.levels.energies[local] < enough) one.good = two.good = 0;
             if (one.good) {
                 if (norm(one.a[0]) < least) s.weak = 1;
             } else if (two.good) {
                 if (norm(two.a[0]) < least || norm(two.a[1]) < least) s.weak = 1;
             } else {
-                const u32 at = atomicAdd(&s.open, 1u), local = s.act[i];
+                const u32 at = atomicAdd(&s.open, 1u);
                 if (at < S::MINE) s.opened[at] = c * ROWS + local / R + R * (local % R);
             }
         }
