@@ -1,4 +1,4 @@
-//! `cargo xtask kernels [--check | --variants DIR | --sanitize DIR]`: compiles the CUDA kernels to PTX.
+//! `cargo xtask kernels [--check | --variants DIR | --instrument DIR]`: compiles the CUDA kernels to PTX.
 //!
 //! Every PTX file starts with a line that holds a hash of its sources and options; files of machine
 //! code (`.cubin`) end with it. `--check` compares these lines and needs no compiler. Compiling needs NVRTC 12.4
@@ -118,20 +118,20 @@ fn variants() -> Vec<Unit> {
 }
 
 /// Kernels of one cluster for compute-sanitizer, with their lines: as they are, and for racecheck, which knows neither
-/// gates nor barriers of some warps. Named as `sparse_cuda_bench` wants its variants.
-fn sanitized() -> Vec<Unit> {
+/// gates nor barriers of some warps; and with clock readings. Named as `sparse_cuda_bench` wants its variants.
+fn instrumented() -> Vec<Unit> {
     let mut made = Vec::new();
-    for kind in ["plain", "race"] {
+    for (kind, option) in
+        [("plain", None), ("race", Some("-DRACECHECK")), ("profile", Some("-DPROFILE"))]
+    {
         for unit in units() {
             let Some(name) = unit.name.strip_suffix("_90.cubin") else { continue };
             if name != "quick" && name != "noisy" {
                 continue;
             }
             let name = format!("t384_c16_{name}_{kind}.cubin");
-            let mut options = vec!["--generate-line-info".to_string()];
-            if kind == "race" {
-                options.push("-DRACECHECK".into());
-            }
+            let lines = (kind != "profile").then_some("--generate-line-info");
+            let options = lines.into_iter().chain(option).map(String::from).collect();
             made.push(Unit { name, options, ..unit });
         }
     }
@@ -151,9 +151,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             }
             Ok(true)
         }
-        [which @ ("--variants" | "--sanitize"), out] => {
+        [which @ ("--variants" | "--instrument"), out] => {
             fs::create_dir_all(out).map_err(|e| format!("{out}: {e}"))?;
-            for unit in if which == "--variants" { variants() } else { sanitized() } {
+            for unit in if which == "--variants" { variants() } else { instrumented() } {
                 unit.write(&folder, &Path::new(out).join(&unit.name))?;
             }
             Ok(true)
@@ -167,7 +167,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             }
             Ok(current)
         }
-        _ => Err("usage: cargo xtask kernels [--check | --variants DIR | --sanitize DIR]".into()),
+        _ => Err("usage: cargo xtask kernels [--check | --variants DIR | --instrument DIR]".into()),
     }
 }
 
