@@ -39,8 +39,9 @@ impl<'a> Run<'a> {
         plan: &'a Prepared,
         signal: &'a dyn Samples,
         workspace: &'a mut Workspace,
+        started: Instant,
     ) -> Self {
-        let clock = Clock::start();
+        let clock = Clock::start(started);
         let (samples_read, peak, keeper, place) = (0, 0.0, None, None);
         Run { plan, signal, workspace, clock, samples_read, peak, keeper, place }
     }
@@ -62,8 +63,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    fn start() -> Self {
-        let started = Instant::now();
+    fn start(started: Instant) -> Self {
         Clock { started, last: ticks(started), spent: [0; Stage::ALL.len()] }
     }
 
@@ -74,14 +74,15 @@ impl Clock {
         self.last = now;
     }
 
-    /// Time per stage that ran: the time since the start, divided as the ticks were.
-    pub(crate) fn stages(&self) -> Vec<(Stage, Duration)> {
+    /// Time per stage that ran: this time, divided as the ticks were.
+    pub(crate) fn stages(&self, elapsed: Duration) -> Vec<(Stage, Duration)> {
         let all = self.spent.iter().sum::<u64>().max(1) as f64;
-        let elapsed = self.started.elapsed();
+        // 584 years fit.
+        let each = elapsed.as_nanos() as u64 as f64 / all;
         let mut out = Vec::with_capacity(Stage::ALL.len());
         for (stage, spent) in Stage::ALL.into_iter().zip(self.spent) {
             if spent > 0 {
-                out.push((stage, elapsed.mul_f64(spent as f64 / all)));
+                out.push((stage, Duration::from_nanos((spent as f64 * each) as u64)));
             }
         }
         out

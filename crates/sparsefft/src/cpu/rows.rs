@@ -32,6 +32,11 @@ pub(crate) trait Row: Copy {
     fn squares(self) -> [f64; 4];
     /// The energies of eight lines.
     fn energies(lines: &[Line; 8]) -> [f64; 8];
+    /// Which of eight numbers are above a limit, one bit each from the lowest on.
+    fn above(of: &[f64; 8], limit: f64) -> u8;
+    /// Writes the places of the bits that are set, in order, each plus `first`. What is written after
+    /// them means nothing.
+    fn places(bits: u8, first: u32, out: &mut [u32; 8]);
 }
 
 /// Real and imaginary parts apart.
@@ -108,7 +113,46 @@ impl<const FMA: bool> Row for Halves<FMA> {
         let (low, high) = (F4::<FMA>::sums([a, b, c, d]).0, F4::<FMA>::sums([e, f, g, h]).0);
         [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
     }
+
+    #[inline(always)] // four instructions
+    fn above(of: &[f64; 8], limit: f64) -> u8 {
+        let limit = F4::<FMA>::splat(limit);
+        let [a, b, c, d, e, f, g, h] = *of;
+        let high = F4([e, f, g, h]).above_bits(limit);
+        (F4([a, b, c, d]).above_bits(limit) | high << 4) as u8
+    }
+
+    #[inline(always)] // a load and a few instructions for each half
+    fn places(bits: u8, first: u32, out: &mut [u32; 8]) {
+        let low = SET[usize::from(bits & 15)];
+        let high = SET[usize::from(bits >> 4)];
+        let count = (bits & 15).count_ones() as usize;
+        for i in 0..4 {
+            out[i] = first + low[i];
+        }
+        for i in 0..4 {
+            out[count + i] = first + 4 + high[i];
+        }
+    }
 }
+
+/// For each set of four bits, their places in order.
+const SET: [[u32; 4]; 16] = {
+    let mut table = [[0; 4]; 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let (mut i, mut count) = (0, 0);
+        while i < 4 {
+            if bits >> i & 1 == 1 {
+                table[bits][count] = i as u32;
+                count += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whole::Whole;
@@ -196,6 +240,7 @@ mod whole {
         instructions!(
             mul_add(b, c) _mm512_fmadd_pd, negate_mul_add(b, c) _mm512_fnmadd_pd,
             div(b) _mm512_div_pd, sqrt() _mm512_sqrt_pd, abs() _mm512_abs_pd,
+            max(b) _mm512_max_pd, swapped() _mm512_permute_pd::<0b0101_0101>,
             round() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>,
             floor() _mm512_roundscale_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>
         );
@@ -222,6 +267,19 @@ mod whole {
         fn splat(x: f64) -> Self {
             // SAFETY: see above.
             F8(unsafe { _mm512_set1_pd(x) })
+        }
+
+        #[inline(always)] // seven instructions
+        fn collect(from: [f64; 8]) -> Self {
+            let [a, b, c, d, e, f, g, h] = from;
+            // SAFETY: see above.
+            F8(unsafe { _mm512_setr_pd(a, b, c, d, e, f, g, h) })
+        }
+
+        #[inline(always)] // one instruction
+        fn of_whole(from: [u32; 8]) -> Self {
+            // SAFETY: see above; there are eight numbers.
+            F8(unsafe { _mm512_cvtepu32_pd(_mm256_loadu_si256(from.as_ptr().cast())) })
         }
 
         #[inline(always)] // one instruction
@@ -424,6 +482,22 @@ mod whole {
                 std::mem::transmute(_mm512_add_pd(even, odd))
             }
         }
+
+        #[inline(always)] // one instruction
+        fn above(of: &[f64; 8], limit: f64) -> u8 {
+            F8::splat(limit).below(F8::of(of))
+        }
+
+        #[inline(always)] // three instructions
+        fn places(bits: u8, first: u32, out: &mut [u32; 8]) {
+            // SAFETY: see above; there is room for eight numbers.
+            unsafe {
+                let each = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let places = _mm256_add_epi32(each, _mm256_set1_epi32(first as i32));
+                let some = _mm256_maskz_compress_epi32(bits, places);
+                _mm256_storeu_si256(out.as_mut_ptr().cast(), some);
+            }
+        }
     }
 }
 
@@ -481,6 +555,14 @@ mod tests {
         let mut all: Vec<f64> = out.iter().flat_map(|l| l.re.into_iter().chain(l.im)).collect();
         all.extend(a.squares());
         all.extend(R::energies(lines));
+        let energies = R::energies(lines);
+        for (limit, first) in [(-1.0, 5), (energies[3], 0), (energies[6], 7), (1e9, 1)] {
+            let bits = R::above(&energies, limit);
+            let mut places = [0; 8];
+            R::places(bits, first, &mut places);
+            let expected = (first..).zip(energies).filter(|(_, e)| *e > limit).map(|(i, _)| i);
+            assert!(expected.eq(places[..bits.count_ones() as usize].iter().copied()));
+        }
         all
     }
 
@@ -498,7 +580,7 @@ mod tests {
         y: &[f64; 8],
     ) -> Vec<f64> {
         let count = R::Wide::COUNT;
-        let mut of = vec![Vec::new(); 25];
+        let mut of = vec![Vec::new(); 27];
         for at in (0..8).step_by(count) {
             let (mut x8, mut y8, mut some) = ([0.0; 8], [0.0; 8], [&lines[0]; 8]);
             let mut fours = [[0.0; 4]; 8];
@@ -507,6 +589,13 @@ mod tests {
                 fours[i] = lines[at + i].re;
             }
             let (a, b) = (R::Wide::of(&x8), R::Wide::of(&y8));
+            let whole = R::Wide::of_whole([3, 0, u32::MAX, 7, 1, 2, 4, 5]);
+            assert_eq!(whole.four(0), [3.0, 0.0, 4_294_967_295.0, 7.0]);
+            assert_eq!(R::Wide::collect(x8).four(0), a.four(0));
+            if count == 8 {
+                assert_eq!(whole.four(1), [1.0, 2.0, 4.0, 5.0]);
+                assert_eq!(R::Wide::collect(x8).four(1), a.four(1));
+            }
             let mut all = vec![a + b, a - b, a * b, -a, a.div(b), a.mul_add(b, a)];
             all.extend([a.negate_mul_add(b, a), a.abs().sqrt(), a.round(), a.floor()]);
             all.extend([a.where_or(a.below(b), b), a.where_small(b, 2.5), R::Wide::splat(3.0)]);
@@ -517,6 +606,7 @@ mod tests {
                 all.extend([re, im]);
             }
             all.extend(R::Wide::fields_of(&fours));
+            all.extend([a.max(b), a.swapped()]);
             for (of, v) in of.iter_mut().zip(all) {
                 (0..count / 4).for_each(|i| of.extend(v.four(i)));
             }
@@ -537,7 +627,7 @@ mod tests {
         let x = [1.5, -2.5, 0.25, -0.75, 16.0, 0.5, -8.25, 2.5];
         let y = [-4.0, 2.0, 0.25, 8.0, -1.0, 0.5, 2.0, 4.0];
         let plain = side_by_side_body::<false, Halves<false>>(&lines, &x, &y);
-        assert_eq!(plain.len(), 25 * 8);
+        assert_eq!(plain.len(), 27 * 8);
         assert_eq!(side_by_side(&lines, &x, &y), plain);
         assert_eq!(plain[8..16], [5.5, -4.5, 0.0, -8.75, 17.0, 0.0, -10.25, -1.5]);
         assert_eq!(plain[64..72], [2.0, -2.0, 0.0, -1.0, 16.0, 0.0, -8.0, 2.0]);
@@ -545,6 +635,8 @@ mod tests {
         assert_eq!(plain[88..96], [0.0, -2.5, 0.25, 0.0, 16.0, 0.5, -8.25, 0.0]);
         assert_eq!(plain[104..112], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]);
         assert_eq!(plain[120..128], [1.0, 11.0, 21.0, 31.0, 41.0, 51.0, 61.0, 71.0]);
+        assert_eq!(plain[200..208], [1.5, 2.0, 0.25, 8.0, 16.0, 0.5, 2.0, 4.0]);
+        assert_eq!(plain[208..], [-2.5, 1.5, -0.75, 0.25, 0.5, 16.0, 2.5, -8.25]);
     }
 
     #[test]

@@ -28,6 +28,11 @@ pub(crate) trait Vector:
     /// Values 4i, 4i + 1, 4i + 2 and 4i + 3.
     fn four(self, i: usize) -> [f64; 4];
     fn splat(x: f64) -> Self;
+    /// The first of eight values that are not in memory yet: reading together what was just written
+    /// one by one has to wait.
+    fn collect(from: [f64; 8]) -> Self;
+    /// The first of eight whole numbers.
+    fn of_whole(from: [u32; 8]) -> Self;
     /// self·b + c.
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// c - self·b.
@@ -37,6 +42,10 @@ pub(crate) trait Vector:
     fn abs(self) -> Self;
     fn round(self) -> Self;
     fn floor(self) -> Self;
+    /// The larger of each pair.
+    fn max(self, b: Self) -> Self;
+    /// Numbers 1, 0, 3, 2 and so on.
+    fn swapped(self) -> Self;
     fn below(self, b: Self) -> Self::Mask;
     /// Whether any number is below that of b.
     fn any_below(self, b: Self) -> bool;
@@ -75,7 +84,17 @@ macro_rules! same {
 impl<const FMA: bool> Vector for F4<FMA> {
     type Mask = Mask<FMA>;
     const COUNT: usize = 4;
-    same!(mul_add(b, c), negate_mul_add(b, c), div(b), sqrt(), abs(), round(), floor());
+    same!(
+        mul_add(b, c),
+        negate_mul_add(b, c),
+        div(b),
+        sqrt(),
+        abs(),
+        round(),
+        floor(),
+        max(b),
+        swapped()
+    );
 
     #[inline(always)] // a load
     fn part(from: &[f64; 8], i: usize) -> Self {
@@ -90,6 +109,16 @@ impl<const FMA: bool> Vector for F4<FMA> {
     #[inline(always)] // register moves
     fn splat(x: f64) -> Self {
         F4::splat(x)
+    }
+
+    #[inline(always)] // register moves
+    fn collect(from: [f64; 8]) -> Self {
+        F4([from[0], from[1], from[2], from[3]])
+    }
+
+    #[inline(always)] // four instructions
+    fn of_whole(from: [u32; 8]) -> Self {
+        F4([from[0].into(), from[1].into(), from[2].into(), from[3].into()])
     }
 
     #[inline(always)] // one instruction
@@ -231,6 +260,15 @@ impl<const FMA: bool> F4<FMA> {
         vector!(
             F4(store(_mm256_max_pd(load(self.0), load(b.0)))),
             F4(each(|i| if self.0[i] > b.0[i] { self.0[i] } else { b.0[i] }))
+        )
+    }
+
+    /// Numbers 1, 0, 3, 2.
+    #[inline(always)] // one instruction
+    fn swapped(self) -> Self {
+        vector!(
+            F4(store(_mm256_permute_pd::<0b0101>(load(self.0)))),
+            F4([self.0[1], self.0[0], self.0[3], self.0[2]])
         )
     }
 

@@ -43,23 +43,54 @@ pub struct Plan {
 pub(crate) struct Prepared {
     pub(crate) problem: Problem,
     pub(crate) recipe: Recipe,
-    tables: Mutex<Tables>,
+    ffts: Shelf<usize, BucketFft>,
+    windows: Shelf<(f64, usize), Kaiser>,
+    tone_windows: Shelf<(f64, usize), ToneWindow>,
+    /// By the grid step of the signal-to-noise ratio, and the unit.
+    ladders: Mutex<Vec<(i32, u64, Option<Arc<Stored>>)>>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
     /// Their checksum.
     wanted_sum: OnceLock<u32>,
     /// Workspaces waiting for the next transform.
-    pool: Mutex<Vec<Workspace>>,
+    pool: Mutex<Vec<Box<Workspace>>>,
 }
 
-/// Twiddles and windows, made when first needed.
-#[derive(Default)]
-struct Tables {
-    ffts: Vec<Arc<BucketFft>>,
-    windows: Vec<(f64, usize, Arc<Kaiser>)>,
-    tone_windows: Vec<Arc<ToneWindow>>,
-    /// By the grid step of the signal-to-noise ratio, and the unit.
-    ladders: Vec<(i32, u64, Option<Arc<Stored>>)>,
+/// Twiddles or windows, made when first needed.
+struct Shelf<K, T> {
+    /// The first ones, which most transforms need, are found without a lock.
+    first: [OnceLock<(K, Arc<T>)>; 2],
+    more: Mutex<Vec<(K, Arc<T>)>>,
+}
+
+impl<K, T> Default for Shelf<K, T> {
+    fn default() -> Self {
+        Shelf { first: Default::default(), more: Mutex::default() }
+    }
+}
+
+impl<K: PartialEq + Copy, T> Shelf<K, T> {
+    /// What stands under this key; what `make` makes, the first time.
+    fn get(&self, key: K, make: impl FnOnce() -> T) -> Arc<T> {
+        let in_front = || self.first.iter().filter_map(OnceLock::get).find(|(k, _)| *k == key);
+        if let Some((_, made)) = in_front() {
+            return made.clone();
+        }
+        let mut more = lock(&self.more);
+        // Somebody may have made it while this one waited.
+        if let Some((_, made)) = in_front().or_else(|| more.iter().find(|(k, _)| *k == key)) {
+            return made.clone();
+        }
+        let made = Arc::new(make());
+        let mut new = Some((key, made.clone()));
+        for place in &self.first {
+            if let Some(entry) = new.take() {
+                new = place.set(entry).err();
+            }
+        }
+        more.extend(new);
+        made
+    }
 }
 
 /// A ladder made for a signal-to-noise ratio.
@@ -72,15 +103,24 @@ pub(crate) struct Stored {
 }
 
 impl Prepared {
+    /// A plan of this problem by this recipe.
+    fn new(problem: Problem, recipe: Recipe) -> Self {
+        Prepared {
+            problem,
+            recipe,
+            ffts: Shelf::default(),
+            windows: Shelf::default(),
+            tone_windows: Shelf::default(),
+            ladders: Mutex::default(),
+            wanted: OnceLock::new(),
+            wanted_sum: OnceLock::new(),
+            pool: Mutex::default(),
+        }
+    }
+
     /// The bucket FFT of this size.
     pub(crate) fn fft(&self, size: usize) -> Arc<BucketFft> {
-        let mut tables = lock(&self.tables);
-        if let Some(fft) = tables.ffts.iter().find(|f| f.size() == size) {
-            return fft.clone();
-        }
-        let fft = Arc::new(BucketFft::new(size));
-        tables.ffts.push(fft.clone());
-        fft
+        self.ffts.get(size, || BucketFft::new(size))
     }
 
     /// All that may be read, if one pass must suffice.
@@ -93,26 +133,12 @@ impl Prepared {
 
     /// The window of this shape for this many buckets.
     pub(crate) fn kaiser(&self, beta: f64, buckets: usize) -> Arc<Kaiser> {
-        let mut tables = lock(&self.tables);
-        let found = tables.windows.iter().find(|(b, size, _)| *b == beta && *size == buckets);
-        if let Some((_, _, window)) = found {
-            return window.clone();
-        }
-        let window = Arc::new(Kaiser::new(beta, buckets));
-        tables.windows.push((beta, buckets, window.clone()));
-        window
+        self.windows.get((beta, buckets), || Kaiser::new(beta, buckets))
     }
 
     /// The window over the lines of a tone comb.
     pub(crate) fn tone_window(&self, beta: f64, bins: usize) -> Arc<ToneWindow> {
-        let mut tables = lock(&self.tables);
-        let found = tables.tone_windows.iter().find(|w| w.beta == beta && w.bins == bins);
-        if let Some(window) = found {
-            return window.clone();
-        }
-        let window = Arc::new(ToneWindow::new(beta, bins));
-        tables.tone_windows.push(window.clone());
-        window
+        self.tone_windows.get((beta, bins), || ToneWindow::new(beta, bins))
     }
 
     /// The ladder for bins of this signal-to-noise ratio, down to steps of `unit` integers; see
@@ -121,8 +147,8 @@ impl Prepared {
     pub(crate) fn ladder(&self, gamma: f64, unit: u64) -> Option<Arc<Stored>> {
         const PER_OCTAVE: f64 = 10.0;
         let step = (PER_OCTAVE * gamma.log2()).floor() as i32;
-        let mut tables = lock(&self.tables);
-        let found = tables.ladders.iter().find(|(s, u, _)| *s == step && *u == unit);
+        let mut ladders = lock(&self.ladders);
+        let found = ladders.iter().find(|(s, u, _)| *s == step && *u == unit);
         if let Some((_, _, ladder)) = found {
             return ladder.clone();
         }
@@ -130,10 +156,10 @@ impl Prepared {
         let made = ladder(gamma, self.problem.n, unit)
             .map(|(offsets, margin)| Arc::new(Stored { gamma, offsets, margin }));
         // Units differ with the open bins of each signal; a plan that lives long forgets.
-        if tables.ladders.len() >= 256 {
-            tables.ladders.clear();
+        if ladders.len() >= 256 {
+            ladders.clear();
         }
-        tables.ladders.push((step, unit, made.clone()));
+        ladders.push((step, unit, made.clone()));
         made
     }
 }
@@ -219,23 +245,13 @@ impl Plan {
     pub fn new(problem: Problem) -> Result<Self, Error> {
         problem.validate()?;
         let recipe = choose::choose(&problem)?;
-        Ok(Plan {
-            inner: Arc::new(Prepared {
-                problem,
-                recipe,
-                tables: Mutex::default(),
-                wanted: OnceLock::new(),
-                wanted_sum: OnceLock::new(),
-                pool: Mutex::default(),
-            }),
-        })
+        Ok(Plan { inner: Arc::new(Prepared::new(problem, recipe)) })
     }
 
     /// A plan with a recipe of one's own, for tests of what the planner would not choose.
     #[cfg(test)]
     pub(crate) fn from_recipe(problem: Problem, recipe: Recipe) -> Self {
-        let (tables, wanted, wanted_sum, pool) = Default::default();
-        Plan { inner: Arc::new(Prepared { problem, recipe, tables, wanted, wanted_sum, pool }) }
+        Plan { inner: Arc::new(Prepared::new(problem, recipe)) }
     }
 
     /// What was asked.
@@ -297,16 +313,18 @@ impl Plan {
         }
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
-        let mut run = Run::new(&self.inner, seen, workspace);
+        let mut run = Run::new(&self.inner, seen, workspace, started);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let mut answer = algorithms::run(&mut run)?;
         sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
-        let (read, stages) = (run.samples_read, run.clock.stages());
+        let elapsed = started.elapsed();
+        let (read, stages) = (run.samples_read, run.clock.stages(elapsed));
         let place = run.place.unwrap_or(place);
-        Ok(self.finish(answer, read, stages, place, started))
+        Ok(self.spectrum(answer, read, stages, place, elapsed))
     }
 
-    /// Keeps what was asked for, and writes the report.
+    /// [`spectrum`](Plan::spectrum) of a transform that started then.
+    #[cfg(feature = "cuda")]
     pub(crate) fn finish(
         &self,
         answer: Answer,
@@ -315,6 +333,18 @@ impl Plan {
         place: Place,
         started: Instant,
     ) -> Spectrum {
+        self.spectrum(answer, samples_read, stages, place, started.elapsed())
+    }
+
+    /// Keeps what was asked for, and writes the report.
+    fn spectrum(
+        &self,
+        answer: Answer,
+        samples_read: u64,
+        stages: Vec<(Stage, Duration)>,
+        place: Place,
+        elapsed: Duration,
+    ) -> Spectrum {
         let Prepared { problem, recipe, .. } = &*self.inner;
         let Answer { algorithm, mut peaks, certificate } = answer;
         let found = peaks.len();
@@ -322,17 +352,11 @@ impl Plan {
             keep_largest(&mut peaks, k);
         }
         let left_out = (found - peaks.len()) as u64;
-        // Cheap where they are sorted already.
-        peaks.sort_unstable_by_key(|p| p.index);
-        let report = Report {
-            algorithm,
-            samples_read,
-            seed: recipe.seed,
-            left_out,
-            stages,
-            place,
-            elapsed: started.elapsed(),
-        };
+        if !peaks.is_sorted_by_key(|p| p.index) {
+            peaks.sort_unstable_by_key(|p| p.index);
+        }
+        let report =
+            Report { algorithm, samples_read, seed: recipe.seed, left_out, stages, place, elapsed };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
         Spectrum { n: problem.n, peaks, certificate, report }
     }
@@ -373,7 +397,7 @@ impl Plan {
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
-        let mut run = Run::new(&self.inner, &signal, workspace);
+        let mut run = Run::new(&self.inner, &signal, workspace, started);
         let found = algorithms::tones::run(&mut run)?;
         let mut tones = found.tones;
         let count = tones.len();
@@ -384,6 +408,7 @@ impl Plan {
             tones.truncate(k as usize);
             tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
         }
+        let elapsed = started.elapsed();
         let report = TonesReport {
             samples_read: run.samples_read,
             seed: problem.seed,
@@ -392,8 +417,8 @@ impl Plan {
             lines: found.lines,
             beta: found.beta,
             accuracy: found.accuracy,
-            stages: run.clock.stages(),
-            elapsed: started.elapsed(),
+            stages: run.clock.stages(elapsed),
+            elapsed,
         };
         let (bands, clusters, certificate) = (found.bands, found.clusters, found.certificate);
         Ok(Tones { n: problem.n, tones, bands, clusters, certificate, report })

@@ -45,6 +45,17 @@ pub(crate) enum Source<'a> {
     Samples(&'a [Complex<f64>], usize),
 }
 
+/// Which energies a transform has added to those of its lines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Added {
+    /// None.
+    Nothing,
+    /// Those of all lines.
+    Each,
+    /// Those of all lines, which make up this.
+    All(f64),
+}
+
 /// One pass: `groups` butterflies of this radix, each over `stride` neighbours.
 #[derive(Debug, Clone, PartialEq)]
 struct Pass {
@@ -136,8 +147,8 @@ impl BucketFft {
     }
 
     /// [`process`](BucketFft::process) of other sources, which adds the energy of every line to those
-    /// given, as the last butterflies make them, where that is possible. Returns whether it was. Calls
-    /// `read` as soon as the source is not needed any more.
+    /// given, as the last butterflies make them, where that is possible. Returns whether it was, and what
+    /// they add up to. Calls `read` as soon as the source is not needed any more.
     pub(crate) fn process_and_add(
         &self,
         source: Source<'_>,
@@ -146,7 +157,7 @@ impl BucketFft {
         factor: f64,
         energy: Option<&mut [f64]>,
         read: impl FnOnce(),
-    ) -> bool {
+    ) -> Added {
         #[cfg(target_arch = "x86_64")]
         if let Steps::Columns(plan) = &self.steps
             && (plan.reads_samples() || !matches!(source, Source::Samples(..)))
@@ -172,7 +183,7 @@ impl BucketFft {
         if factor != 1.0 {
             scale_all(out, factor);
         }
-        false
+        Added::Nothing
     }
 
     /// Whether lines can be transformed in their place without a copy.
@@ -481,7 +492,7 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 /// Powers of two in whole lines.
 #[cfg(target_arch = "x86_64")]
 mod columns {
-    use super::Source;
+    use super::{Added, Source};
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
@@ -541,7 +552,7 @@ mod columns {
             factor: f64,
             energy: Option<&mut [f64]>,
             read: impl FnOnce(),
-        ) -> bool {
+        ) -> Added {
             let size = self.size;
             assert!(out.len() == size && scratch.len() >= size);
             assert!(energy.as_ref().is_none_or(|energy| energy.len() == size));
@@ -588,13 +599,25 @@ mod columns {
                 } else if in_place {
                     go_on_in_place(&self.passes, &part, tile);
                 } else {
-                    end_by_eight(&self.passes, &part, tile, out, factor, energy.at(0));
+                    return end_by_eight(&self.passes, &part, tile, out, factor, energy.at(0));
                 }
+                0.0
             };
             let (butterflies, lines) = (self.passes.levels[0].apart, self.passes.len);
-            threads::for_each(parts, |i| begin(cut(butterflies, i)));
-            read();
-            threads::for_each(parts, |i| end(cut(lines, i)));
+            // Divisions take as long as some butterflies.
+            if parts == 1 {
+                begin(0..butterflies);
+                read();
+                let sum = end(0..lines);
+                // Of larger ones parts may be shared, and the sum must not depend on it.
+                if added && size < FAR {
+                    return Added::All(sum);
+                }
+            } else {
+                threads::for_each(parts, |i| begin(cut(butterflies, i)));
+                read();
+                threads::for_each(parts, |i| _ = end(cut(lines, i)));
+            }
             if in_place {
                 let middles = lines / self.passes.last().pow(2);
                 // Later ones have been done with earlier ones more and more often.
@@ -605,7 +628,7 @@ mod columns {
                     end_in_place(&self.passes, which, out.at(0).cast(), factor, energy.at(0));
                 });
             }
-            added
+            if added { Added::Each } else { Added::Nothing }
         }
     }
 
@@ -760,7 +783,7 @@ mod columns {
                             let line = columns::Line { re: even, im: odd };
                             line.store(tile.add(wide * (first + s)));
                         }
-                        add_energies(y, energy, first, 1);
+                        _ = add_energies(y, energy, first, 1);
                     }
                 }
             }
@@ -768,16 +791,19 @@ mod columns {
     }
 
     /// Adds the energies of lines in pairs to those of the coefficients 2·first and 2·first + 1, and of
-    /// every further pair that is `apart` from the one before, if there is a place for them.
+    /// every further pair that is `apart` from the one before, if there is a place for them. Returns
+    /// numbers that add up to what was added.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn add_energies<const R: usize>(
         y: &[columns::Line<F64x8>; R],
         energy: *mut f64,
         first: usize,
         apart: usize,
-    ) {
+    ) -> F64x8 {
+        // SAFETY: the caller's promise.
+        let mut total = unsafe { F64x8::splat(0.0) };
         if energy.is_null() {
-            return;
+            return total;
         }
         // SAFETY: the caller's promise.
         unsafe {
@@ -785,6 +811,7 @@ mod columns {
                 let mut squares = [F64x8::splat(0.0); 4];
                 for (square, y) in squares.iter_mut().zip(&y[some..]) {
                     *square = y.re.mul_add(y.re, y.im.mul(y.im));
+                    total = total.add(*square);
                 }
                 let sums = F64x8::sums_of_halves(squares);
                 for (r, sum) in (some..R).zip(sums) {
@@ -793,6 +820,7 @@ mod columns {
                 }
             }
         }
+        total
     }
 
     /// Where the first butterflies of eight columns find lines in pairs: j and j + B/2.
@@ -867,7 +895,7 @@ mod columns {
         }
     }
 
-    /// [`end_by_four`] of lines in pairs; energies are added where they have a place.
+    /// [`end_by_four`] of lines in pairs; energies are added where they have a place. Returns their sum.
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn end_by_eight(
         passes: &Passes<f64>,
@@ -876,11 +904,11 @@ mod columns {
         out: *mut f64,
         factor: f64,
         energy: *mut f64,
-    ) {
+    ) -> f64 {
         // SAFETY: the caller's promise.
         unsafe {
             between::<F64x8>(passes, part, tile);
-            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy));
+            by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy))
         }
     }
 
@@ -918,7 +946,8 @@ mod columns {
         }
     }
 
-    /// The last butterflies: coefficients 2k and 2k + 1 to their places, scaled.
+    /// The last butterflies: coefficients 2k and 2k + 1 to their places, scaled. Returns the sum of the
+    /// energies that have a place.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn last_of_eight<const R: usize>(
         passes: &Passes<f64>,
@@ -927,9 +956,11 @@ mod columns {
         out: *mut f64,
         factor: f64,
         energy: *mut f64,
-    ) {
+    ) -> f64 {
         let apart = passes.order.len();
         let wide = columns::Line::<F64x8>::REALS;
+        // SAFETY: the caller's promise.
+        let mut total = unsafe { F64x8::splat(0.0) };
         for b in part.start / R..part.end / R {
             let k = passes.order[b] as usize;
             // SAFETY: the caller's promise; k + (R-1)·apart lies in the first half.
@@ -942,9 +973,13 @@ mod columns {
                     let (even, odd) = F64x8::halves(y.re, y.im);
                     columns::Line { re: even, im: odd }.store(out.add(wide * (k + r * apart)));
                 }
-                add_energies(&y, energy, k, apart);
+                total = total.add(add_energies(&y, energy, k, apart));
             }
         }
+        let mut sums = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { total.store(sums.as_mut_ptr()) };
+        sums.iter().sum()
     }
 }
 
@@ -1006,14 +1041,22 @@ mod tests {
                     Some(&mut energy),
                     || (),
                 );
-                assert_eq!(added, eight && size >= 32);
+                let lanes = |line: &Line| (0..4).map(|tau| line.lane(tau).norm_sqr()).sum::<f64>();
+                let all: f64 = out.iter().map(lanes).sum();
+                match added {
+                    Added::Nothing => assert!(!eight || size < 32),
+                    Added::Each => assert!(eight && size >= 1024),
+                    Added::All(sum) => {
+                        assert!(eight && (32..1024).contains(&size));
+                        assert!((sum / all - 1.0).abs() < 1e-13, "size {size}: {sum} for {all}");
+                    }
+                }
+                let added = added != Added::Nothing;
                 for b in 0..size {
                     for tau in 0..4 {
                         let error = (out[b].lane(tau) - expected[b].lane(tau)).norm();
                         assert!(error < 1e-14 * size as f64, "size {size} bin {b}: {error}");
                     }
-                    let lanes =
-                        |line: &Line| (0..4).map(|tau| line.lane(tau).norm_sqr()).sum::<f64>();
                     let energy_of_bin = 1.0 + if added { lanes(&out[b]) } else { 0.0 };
                     let error = (energy[b] / energy_of_bin - 1.0).abs();
                     assert!(error < 1e-14, "size {size} bin {b}: {error}");

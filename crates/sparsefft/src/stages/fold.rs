@@ -2,10 +2,11 @@
 //!
 //! z\[t mod B\] += G(t)·y\[t\] for t = -h … h, four lanes at a time.
 
+use crate::Complex;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::threads;
-use crate::cpu::wide::F4;
-use crate::samples::Line;
+use crate::cpu::wide::{F4, Vector};
+use crate::samples::{Line, progression};
 
 /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
 /// overwritten. Returns the largest |y|² of a single sample.
@@ -50,13 +51,162 @@ fn fold_part_body<const FMA: bool, R: Row>(
     peak.0.into_iter().fold(0.0, f64::max)
 }
 
+/// A walk through samples in memory: step i begins at start + i·step modulo their number.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a> {
+    pub(crate) samples: &'a [Complex<f64>],
+    pub(crate) start: u64,
+    pub(crate) step: u64,
+}
+
+/// [`fold`] of a walk, which is read where it lies; there are at least four samples.
+pub(crate) fn fold_walk(taps: &[f64], walk: Walk<'_>, buckets: &mut [Line]) -> f64 {
+    assert!(walk.samples.len() >= 4);
+    let (size, work) = (buckets.len(), 8 * taps.len() as u64);
+    let part = |first, part: &mut [Line]| fold_walk_part(taps, walk, first, part, size);
+    let piece = threads::piece(size, work);
+    threads::reduce_chunks(buckets, piece, work, part, f64::max).unwrap_or(0.0)
+}
+
+dispatch_rows! {
+    /// [`fold_walk`] for the buckets from `first` on, of `size` in all.
+    fn fold_walk_part(
+        taps: &[f64],
+        walk: Walk<'_>,
+        first: usize,
+        part: &mut [Line],
+        size: usize,
+    ) -> f64 = fold_walk_part_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fold_walk_part_body<const FMA: bool, R: Row>(
+    taps: &[f64],
+    walk: Walk<'_>,
+    first: usize,
+    part: &mut [Line],
+    size: usize,
+) -> f64 {
+    let (h, steps) = (taps.len() - 1, 2 * taps.len() - 1);
+    let skip = (size - h % size) % size;
+    // Round r meets bucket b with step r·size + b - skip. The first round begins at bucket `skip`, the
+    // last one ends before bucket `end`; in between every bucket has the same rounds.
+    let rounds = (steps + skip).div_ceil(size);
+    let end = steps + skip - (rounds - 1) * size;
+    let mut borders = [first, skip, end, first + part.len()];
+    borders.sort_unstable();
+    let mut peak = R::Wide::splat(0.0);
+    for border in borders.windows(2) {
+        let some = border[0].max(first)..border[1].min(first + part.len());
+        if some.is_empty() {
+            continue;
+        }
+        let which = usize::from(some.start < skip)..rounds - usize::from(some.start >= end);
+        let buckets = &mut part[some.start - first..some.end - first];
+        if which.is_empty() {
+            buckets.fill(Line::ZERO);
+            continue;
+        }
+        let met = (which.start * size + some.start - skip, which.len());
+        peak = fold_rounds::<FMA, R>(taps, walk, met, size, buckets, peak);
+    }
+    let mut largest: f64 = 0.0;
+    for i in 0..R::Wide::COUNT / 4 {
+        largest = peak.four(i).into_iter().fold(largest, f64::max);
+    }
+    largest
+}
+
+/// Most rounds that are added up at a time; windows have six or seven.
+const AT_A_TIME: usize = 8;
+
+/// Overwrites neighbouring buckets that meet the same rounds: `met` is the first step of the first one,
+/// and how many rounds there are. Returns the larger of `peak` and the |samples|².
+#[inline(always)] // must inherit the instruction set of its caller
+fn fold_rounds<const FMA: bool, R: Row>(
+    taps: &[f64],
+    walk: Walk<'_>,
+    met: (usize, usize),
+    size: usize,
+    buckets: &mut [Line],
+    mut peak: R::Wide,
+) -> R::Wide {
+    let Walk { samples, start, step } = walk;
+    let (n, h) = (samples.len(), taps.len() - 1);
+    let parts = 8 / R::Wide::COUNT;
+    for round in (0..met.1).step_by(AT_A_TIME) {
+        let count = (met.1 - round).min(AT_A_TIME);
+        let mut steps = [0; AT_A_TIME];
+        let mut places = [0; AT_A_TIME];
+        for i in 0..count {
+            steps[i] = met.0 + (round + i) * size;
+            places[i] = progression(start, step, steps[i] as u64, n as u64) as usize;
+        }
+        let step = (step % n as u64) as usize;
+        for (at, bucket) in buckets.iter_mut().enumerate() {
+            // Complex numbers as they lie: they are taken apart when all is added up.
+            let mut sum = [R::Wide::splat(0.0); 2];
+            for i in 0..count {
+                let place = places[i];
+                let around;
+                let four = match samples[place..].first_chunk::<4>() {
+                    Some(four) => four,
+                    None => {
+                        around = around_the_end(samples, place);
+                        &around
+                    }
+                };
+                let tap = R::Wide::splat(taps[h.abs_diff(steps[i] + at)]);
+                for (part, sum) in sum[..parts].iter_mut().enumerate() {
+                    let values = R::Wide::part(values_of(four), part);
+                    let square = values * values;
+                    peak = (square + square.swapped()).max(peak);
+                    *sum = tap.mul_add(values, *sum);
+                }
+                let next = place + step;
+                places[i] = if next >= n { next - n } else { next };
+            }
+            let (low, high) = if parts == 1 {
+                (sum[0].four(0), sum[0].four(1))
+            } else {
+                (sum[0].four(0), sum[1].four(0))
+            };
+            let (re, im) = F4::<FMA>(low).split(F4(high));
+            let line = R::of(re, im);
+            if round == 0 {
+                line.store(bucket);
+            } else {
+                R::load(bucket).plus(1.0, line).store(bucket);
+            }
+        }
+    }
+    peak
+}
+
+/// Real and imaginary parts in turn.
+#[inline(always)] // nothing
+fn values_of(four: &[Complex<f64>; 4]) -> &[f64; 8] {
+    // SAFETY: a complex number is its real part, then its imaginary part.
+    unsafe { &*std::ptr::from_ref(four).cast() }
+}
+
+/// Four samples from this place on, which pass the end.
+#[cold]
+fn around_the_end(samples: &[Complex<f64>], place: usize) -> [Complex<f64>; 4] {
+    let mut four = [Complex::ZERO; 4];
+    for (i, sample) in four.iter_mut().enumerate() {
+        *sample = samples[(place + i) % samples.len()];
+    }
+    four
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_step_reaches_its_bucket() {
-        for (h, size) in [(0usize, 4usize), (3, 8), (9, 4), (8, 5)] {
+        for (h, size) in [(0usize, 4usize), (1, 8), (3, 8), (9, 4), (8, 5), (40, 7)] {
             let taps: Vec<f64> = (0..=h).map(|t| 1.0 / (1 + t) as f64).collect();
             let y: Vec<Line> = (0..2 * h + 1)
                 .map(|i| Line { re: [i as f64, 1.0, 2.0, 3.0], im: [-(i as f64); 4] })
@@ -77,6 +227,24 @@ mod tests {
                 fold_part(&taps, &y, first, part, size);
             }
             assert_eq!(parts, buckets, "bucket by bucket");
+            // The same lines, taken from 37 samples by steps of 11 that go around their end.
+            let sample = |i: usize| Complex::new((i as f64).sin(), 0.25 * i as f64);
+            let samples: Vec<_> = (0..37).map(sample).collect();
+            let walk = Walk { samples: &samples, start: 30, step: 11 };
+            let mut lines = vec![Line::ZERO; 2 * h + 1];
+            for (i, line) in lines.iter_mut().enumerate() {
+                (0..4).for_each(|tau| line.set_lane(tau, samples[(30 + 11 * i + tau) % 37]));
+            }
+            let (mut read, mut walked) = (vec![Line::ZERO; size], buckets.clone());
+            let peak = fold(&taps, &lines, &mut read);
+            assert!((fold_walk(&taps, walk, &mut walked) - peak).abs() < 1e-12 * peak);
+            for (a, b) in walked.iter().zip(&read) {
+                (0..4).for_each(|tau| assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12));
+            }
+            for (first, part) in (0..).zip(parts.chunks_mut(1)) {
+                fold_walk_part(&taps, walk, first, part, size);
+            }
+            assert_eq!(parts, walked, "bucket by bucket");
             for (a, b) in buckets.iter().zip(&plain) {
                 for tau in 0..4 {
                     assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12);

@@ -13,7 +13,8 @@ use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
-use crate::stages::bucket_fft::{BucketFft, Source};
+use crate::stages::bucket_fft::{Added, BucketFft, Source};
+use crate::stages::fold::{Walk, fold, fold_walk};
 use crate::stages::locate::{Bins, Lanes, line_energy};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
@@ -221,26 +222,56 @@ impl Hash {
                 run.clock.lap(Stage::Permute);
                 self.append(run, d, Source::Within)
             }
-            Kind::Window { kaiser, .. } => {
-                let mut room = run.workspace.take_at_least(reads);
-                let lines = &mut room[..reads];
-                if let Err(error) = read_in_parts(run.signal, start, step, lines) {
-                    run.workspace.give(room);
-                    return Err(error);
-                }
-                run.clock.lap(Stage::Permute);
+            Kind::Window { .. } => {
                 let mut folded = run.workspace.take_at_least(self.buckets);
-                let buckets = &mut folded[..self.buckets];
-                let peak = crate::stages::fold::fold(kaiser.taps(), lines, buckets);
-                run.peak = run.peak.max(peak);
-                run.clock.lap(Stage::Fold);
-                let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
-                let outcome = if finite { Ok(()) } else { Err(self.blame(d, lines)) };
-                run.workspace.give(room);
+                let outcome = self.measure_window(run, d, &mut folded[..self.buckets]);
                 run.workspace.give(folded);
                 outcome
             }
         }
+    }
+
+    /// The weights of a window, from its middle on.
+    fn taps(&self) -> &[f64] {
+        match &self.kind {
+            Kind::Comb => &[],
+            Kind::Window { kaiser, .. } => kaiser.taps(),
+        }
+    }
+
+    /// [`measure_more`](Hash::measure_more) of a window, folded into these buckets.
+    fn measure_window(
+        &mut self,
+        run: &mut Run<'_>,
+        d: u64,
+        buckets: &mut [Line],
+    ) -> Result<(), Error> {
+        let (start, step) = self.walk(d);
+        let samples = run.signal.as_complex().filter(|x| x.len() as u64 == self.n && x.len() >= 4);
+        if let Some(samples) = samples {
+            let peak = fold_walk(self.taps(), Walk { samples, start, step }, buckets);
+            run.peak = run.peak.max(peak);
+            run.clock.lap(Stage::Permute);
+            if self.transform(run, d, Source::Lines(buckets), 1.0) {
+                return Ok(());
+            }
+            // Something is wrong with the samples: what they are now decides.
+            self.offsets.pop();
+            self.energy.clear();
+        }
+        let reads = self.reads();
+        let mut room = run.workspace.take_at_least(reads);
+        let lines = &mut room[..reads];
+        let outcome = read_in_parts(run.signal, start, step, lines).and_then(|()| {
+            run.clock.lap(Stage::Permute);
+            let peak = fold(self.taps(), lines, buckets);
+            run.peak = run.peak.max(peak);
+            run.clock.lap(Stage::Fold);
+            let finite = self.transform(run, d, Source::Lines(buckets), 1.0);
+            if finite { Ok(()) } else { Err(self.blame(d, lines)) }
+        });
+        run.workspace.give(room);
+        outcome
     }
 
     /// Transforms the last line of samples of a comb, which lie there unless they were kept.
@@ -298,7 +329,9 @@ impl Hash {
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
             *total += line.iter().map(line_energy).sum::<f64>();
-        } else if added {
+        } else if let Added::All(more) = added {
+            *total += more;
+        } else if added == Added::Each {
             *total = sum(energy);
         } else if whole {
             *total += add_line(line, energy);
@@ -485,13 +518,19 @@ dispatch! {
 
 #[inline(always)] // the body that `dispatch!` compiles once per instruction set
 fn sum_body<const FMA: bool>(values: &[f64]) -> f64 {
-    let (eight, rest) = values.as_chunks::<8>();
-    let mut sums = [F4::<FMA>::ZERO; 2];
-    for [a, b, c, d, e, f, g, h] in eight {
-        sums[0] = sums[0] + F4([*a, *b, *c, *d]);
-        sums[1] = sums[1] + F4([*e, *f, *g, *h]);
+    // Sums that do not wait for each other.
+    let mut sums = [[F4::<FMA>::ZERO; 2]; 4];
+    let (many, rest) = values.as_chunks::<32>();
+    for many in many {
+        for (sums, eight) in sums.iter_mut().zip(many.as_chunks::<8>().0) {
+            for (sum, four) in sums.iter_mut().zip(eight.as_chunks::<4>().0) {
+                *sum = *sum + F4(*four);
+            }
+        }
     }
-    (sums[0] + sums[1]).sum() + rest.iter().sum::<f64>()
+    let [[a, b], [c, d], [e, f], [g, h]] = sums;
+    let four = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    four.sum() + rest.iter().sum::<f64>()
 }
 
 /// Adds the energy of each line to its bin; returns the sum of what was added.

@@ -80,14 +80,25 @@ impl Known {
         self.list.len() - 1
     }
 
-    /// Adds what `fill` writes to the first places of this much room; it returns how many. Only
-    /// while no chains are kept.
-    pub(crate) fn extend(&mut self, most: usize, fill: impl FnOnce(&mut [Coefficient]) -> usize) {
+    /// Adds those of `count` coefficients that `find` wants to keep. Only while no chains are kept.
+    #[inline]
+    pub(crate) fn extend_by(
+        &mut self,
+        count: usize,
+        mut find: impl FnMut(usize) -> (Coefficient, bool),
+    ) {
         debug_assert!(!self.linked());
-        let before = self.list.len();
-        self.list.resize(before + most, Coefficient::NONE);
-        let count = fill(&mut self.list[before..]);
-        self.list.truncate(before + count);
+        self.list.reserve(count);
+        let (before, mut kept) = (self.list.len(), 0);
+        let room = &mut self.list.spare_capacity_mut()[..count];
+        for i in 0..count {
+            let (c, keep) = find(i);
+            // The next one takes its place unless it is kept.
+            room[kept].write(c);
+            kept += usize::from(keep);
+        }
+        // SAFETY: there is room for so many, and each was written before it was counted.
+        unsafe { self.list.set_len(before + kept) };
     }
 
     /// Σ|a|², Σ|a| and the least |a|² of all entries.

@@ -16,6 +16,7 @@ use crate::cpu::math::{atan2_each, atan2_turns, cis_each, cis_turns};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::Vector;
 use crate::cpu::{dispatch, threads};
+use crate::problem::MAX_LEN;
 use crate::samples::Line;
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
@@ -411,7 +412,7 @@ fn pair(line: &Line, t: [f64; 2]) -> Option<[Complex<f64>; 2]> {
 /// Decoded single frequencies of four bins of a comb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Singles {
-    pub(crate) f: [f64; 4],
+    pub(crate) f: [u64; 4],
     pub(crate) re: [f64; 4],
     pub(crate) im: [f64; 4],
     /// e^{2πi f/n}.
@@ -425,7 +426,7 @@ impl Singles {
     #[inline(always)] // must inherit the instruction set of its caller
     fn of<V: Vector>(f: V, v: C<V>, z: C<V>, residual: V, i: usize) -> Self {
         Singles {
-            f: f.four(i),
+            f: whole_four(f, i),
             re: v.0.four(i),
             im: v.1.four(i),
             root_re: z.0.four(i),
@@ -438,11 +439,23 @@ impl Singles {
     #[inline]
     pub(crate) fn coefficient(&self, i: usize) -> Coefficient {
         Coefficient {
-            f: self.f[i] as u64,
+            f: self.f[i],
             a: Complex::new(self.re[i], self.im[i]),
             z: Complex::new(self.root_re[i], self.root_im[i]),
         }
     }
+}
+
+/// Numbers 4i to 4i + 3 of a vector of whole numbers below 2^52, as such. (Others give anything.)
+#[inline(always)] // must inherit the instruction set of its caller
+fn whole_four<V: Vector>(f: V, i: usize) -> [u64; 4] {
+    /// Its unit in the last place is 1: what is added stands in its lowest bits.
+    const UNIT: f64 = MAX_LEN as f64;
+    let mut bits = [0; 4];
+    for (bits, f) in bits.iter_mut().zip((f + V::splat(UNIT)).four(i)) {
+        *bits = f.to_bits() & (MAX_LEN - 1);
+    }
+    bits
 }
 
 /// Two frequencies in each of four bins of a comb; those of `values` fit best and leave `residual`.
@@ -487,11 +500,7 @@ impl Bins<'_> {
         if self.modulus == 1 {
             return V::splat(0.0);
         }
-        let mut residues = [0.0; 8];
-        for (residue, bin) in residues[..V::COUNT].iter_mut().zip(pick) {
-            *residue = bin.into();
-        }
-        V::of(&residues)
+        V::of_whole(pick)
     }
 }
 
@@ -573,8 +582,8 @@ fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
         return cis_each(rest * V::splat(inverse));
     }
     let mut whole = [0; 8];
-    for (i, whole) in whole[..V::COUNT].iter_mut().enumerate() {
-        *whole = f.four(i / 4)[i % 4] as u64;
+    for i in 0..V::COUNT {
+        whole[i] = whole_four(f, i / 4)[i % 4];
     }
     roots_of(unity, whole, d)
 }
@@ -586,14 +595,19 @@ pub(crate) fn roots_of<V: Vector>(unity: Unity, f: [u64; 8], d: u64) -> C<V> {
     for (rest, f) in rest[..V::COUNT].iter_mut().zip(f) {
         *rest = unity.product(f, d) as f64;
     }
-    cis_each(V::of(&rest) * V::splat(1.0 / unity.order() as f64))
+    cis_each(V::collect(rest) * V::splat(1.0 / unity.order() as f64))
 }
 
-/// The bins of a chunk; the last fills up.
+/// The bins of a chunk of at most COUNT; the last fills up.
 #[inline(always)] // a few loads
-fn filled(chunk: &[u32]) -> [u32; 8] {
+fn filled<V: Vector>(chunk: &[u32]) -> [u32; 8] {
     if let Some(all) = chunk.first_chunk() {
         return *all;
+    }
+    if V::COUNT == 4
+        && let Some(&[a, b, c, d]) = chunk.first_chunk()
+    {
+        return [a, b, c, d, d, d, d, d];
     }
     let mut pick = [chunk[chunk.len() - 1]; 8];
     for (pick, &bin) in pick.iter_mut().zip(chunk) {
@@ -643,7 +657,7 @@ fn singles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [(zero, zero); MOST];
     for (chunk, out) in list.chunks(V::COUNT).zip(out.chunks_mut(V::COUNT / 4)) {
-        let pick = filled(chunk);
+        let pick = filled::<V>(chunk);
         let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
             *line = side_by_side(bins, pick);
@@ -836,7 +850,7 @@ fn doubles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &
     let mut four = [[(zero, zero); 4]; MOST];
     let mut roots = [[(zero, zero); 2]; MOST];
     for (chunk, out) in list.chunks(V::COUNT).zip(out.chunks_mut(V::COUNT / 4)) {
-        let pick = filled(chunk);
+        let pick = filled::<V>(chunk);
         let residue = comb.residues(pick);
         for (line, bins) in four[..lines].iter_mut().zip(bins.chunks_exact(size)) {
             *line = side_by_side(bins, pick);
@@ -989,7 +1003,7 @@ mod tests {
             );
             for (i, &(b, f, a)) in truth.iter().enumerate() {
                 let s = &out[i / 4];
-                assert_eq!(s.f[i % 4], f as f64);
+                assert_eq!(s.f[i % 4], f);
                 let v = Complex::new(s.re[i % 4], s.im[i % 4]);
                 assert!((v - a).norm() < 1e-12 * a.norm());
                 assert!(s.residual[i % 4] < 1e-26 * a.norm_sqr());

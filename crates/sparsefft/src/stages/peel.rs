@@ -73,17 +73,18 @@ fn peel_lines_body<const FMA: bool, R: Row>(
 ) {
     let size = peel.size;
     for chunk in known.chunks(R::Wide::COUNT) {
-        // Nothing fills up: it is never subtracted.
-        let mut filled = [Coefficient::NONE; 8];
-        let some = chunk.first_chunk().unwrap_or_else(|| {
-            filled[..chunk.len()].copy_from_slice(chunk);
-            &filled
-        });
+        let filled;
+        let some = if chunk.len() == R::Wide::COUNT {
+            chunk
+        } else {
+            filled = filled_up(chunk);
+            &filled[..R::Wide::COUNT]
+        };
         let mut positions = [0.0; 8];
-        for (p, c) in positions.iter_mut().zip(chunk) {
-            *p = peel.permutation.position(c.f, size);
+        for i in 0..R::Wide::COUNT {
+            positions[i] = peel.permutation.position(some[i].f, size);
         }
-        let p = R::Wide::of(&positions);
+        let p = R::Wide::collect(positions);
         let reached = p.floor() - R::Wide::splat(1.0);
         let mut away = [reached - p; REACH];
         for (i, away) in away.iter_mut().enumerate() {
@@ -117,6 +118,13 @@ fn peel_lines_body<const FMA: bool, R: Row>(
     }
 }
 
+/// A chunk of less than eight; nothing fills up, and is never subtracted.
+fn filled_up(chunk: &[Coefficient]) -> [Coefficient; 8] {
+    let mut filled = [Coefficient::NONE; 8];
+    filled[..chunk.len()].copy_from_slice(chunk);
+    filled
+}
+
 /// The numbers of a vector, and nothing after them.
 #[inline(always)] // must inherit the instruction set of its caller
 fn each<V: Vector>(v: V) -> [f64; 8] {
@@ -127,20 +135,21 @@ fn each<V: Vector>(v: V) -> [f64; 8] {
     each
 }
 
-/// The lanes a·e^{2πi f(d+τ)/n} of the first coefficients of eight: [`tone`], side by side.
+/// The lanes a·e^{2πi f(d+τ)/n} of as many coefficients as a vector has numbers: [`tone`], side by side.
 #[inline(always)] // must inherit the instruction set of its caller
-fn tones<V: Vector>(unity: Unity, some: &[Coefficient; 8], d: u64) -> [Line; 8] {
+fn tones<V: Vector>(unity: Unity, some: &[Coefficient], d: u64) -> [Line; 8] {
     let zero = (V::splat(0.0), V::splat(0.0));
     let mut parts = [[0.0; 4]; 8];
-    for (parts, c) in parts.iter_mut().zip(some) {
-        *parts = [c.a.re, c.a.im, c.z.re, c.z.im];
+    for i in 0..V::COUNT {
+        let c = &some[i];
+        parts[i] = [c.a.re, c.a.im, c.z.re, c.z.im];
     }
     let [re, im, z_re, z_im] = V::fields_of(&parts);
     let (mut a, z) = ((re, im), (z_re, z_im));
     if d > 0 {
         let mut f = [0; 8];
-        for (f, c) in f.iter_mut().zip(some) {
-            *f = c.f;
+        for i in 0..V::COUNT {
+            f[i] = some[i].f;
         }
         a = multiply_add(a, roots_of(unity, f, d), zero);
     }

@@ -5,7 +5,7 @@
 //! such equations for m unknowns (c_m = 1):
 //!
 //! 1. least squares by orthogonal columns, which keeps the digits that normal equations lose;
-//! 2. the roots, one after the other and again, by Durand and Kerner's iteration;
+//! 2. the roots, all at once, by Durand and Kerner's iteration;
 //! 3. their phases, snapped to frequencies that the bin allows;
 //! 4. values by least squares, and once more for what they leave.
 //!
@@ -202,6 +202,8 @@ fn roots<V: Vector, const M: usize>(c: &[C<V>; M]) -> [C<V>; M] {
     }
     for _ in 0..STEPS {
         let mut moved = zero;
+        // All from where they were: none then waits for another.
+        let mut next = z;
         for i in 0..M {
             let mut p = (one, zero);
             for c in c.iter().rev() {
@@ -215,10 +217,11 @@ fn roots<V: Vector, const M: usize>(c: &[C<V>; M]) -> [C<V>; M] {
                 }
             }
             let step = scale_each(against(p, apart), one.div(norm_sqr_each(apart)));
-            z[i] = (z[i].0 - step.0, z[i].1 - step.1);
+            next[i] = (z[i].0 - step.0, z[i].1 - step.1);
             let size = norm_sqr_each(step);
             moved = size.where_or(moved.below(size), moved);
         }
+        z = next;
         if !V::splat(SMALL).any_below(moved) {
             break;
         }

@@ -11,6 +11,7 @@ use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::stages::certify::threshold;
 use crate::stages::hash::Hash;
+use crate::stages::known::Sizes;
 use crate::stages::window;
 
 impl Engine<'_, '_> {
@@ -20,7 +21,7 @@ impl Engine<'_, '_> {
         if self.worth_averaging() {
             self.average();
         }
-        self.prune()?;
+        let mut sizes = self.prune()?;
         let witness = self.witness.take().map(|w| self.windows.remove(w));
         let mut reason = None;
         let mut tested = 0u64;
@@ -47,7 +48,7 @@ impl Engine<'_, '_> {
         if reason.is_some() {
             witness.into_iter().for_each(|hash| hash.recycle(self.run));
         } else {
-            let (bins, left, limit) = self.verify(witness)?;
+            let (bins, left, limit) = self.verify(witness, &mut sizes)?;
             tested += bins;
             unexplained += left;
             verified_limit = limit;
@@ -59,7 +60,6 @@ impl Engine<'_, '_> {
             }
         }
         let problem = &self.run.plan.problem;
-        let sizes = self.known.sizes();
         let rest = if self.noisy || !self.known.is_empty() {
             self.noise / self.power.max(f64::MIN_POSITIVE)
         } else {
@@ -158,18 +158,22 @@ impl Engine<'_, '_> {
     }
 
     /// Drops coefficients that corrections have brought down to the floor, and those that stand in
-    /// a bin which is explained without them.
-    fn prune(&mut self) -> Result<(), Error> {
+    /// a bin which is explained without them. Returns the sizes of what stays.
+    fn prune(&mut self) -> Result<Sizes, Error> {
         /// Ratio of |a|² below which a coefficient beside a strong one is doubted.
         const DOUBT: f64 = 1e-14;
         let least = self.negligible();
-        self.known.retain(|c| c.a.norm_sqr() > least);
-        if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
-            return Ok(());
+        let mut sizes = self.known.sizes();
+        // None is as a rule. What is not a number stays neither.
+        if !(sizes.weakest > least && sizes.energy.is_finite()) {
+            self.known.retain(|c| c.a.norm_sqr() > least);
+            sizes = self.known.sizes();
         }
-        let sizes = self.known.sizes();
+        if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
+            return Ok(sizes);
+        }
         if sizes.weakest >= DOUBT * sizes.energy {
-            return Ok(());
+            return Ok(sizes);
         }
         if !self.known.linked() {
             self.known.link(self.comb.as_ref().map(|comb| comb.buckets));
@@ -185,7 +189,7 @@ impl Engine<'_, '_> {
                 }
             }
         }
-        Ok(())
+        Ok(self.known.sizes())
     }
 
     /// The weakest frequency of a comb bin, if it is weaker than the strongest by this factor.
@@ -223,9 +227,13 @@ impl Engine<'_, '_> {
 
     /// Measures a hash with a fresh permutation, unless there is one from which everything known has
     /// been peeled, and counts the buckets that the answer does not explain. Returns (buckets,
-    /// unexplained, least amplitude that would have shown).
-    fn verify(&mut self, witness: Option<Hash>) -> Result<(u64, u64, f64), Error> {
-        let sizes = self.known.sizes();
+    /// unexplained, least amplitude that would have shown). `sizes` are those of the known, also after
+    /// it.
+    fn verify(
+        &mut self,
+        witness: Option<Hash>,
+        sizes: &mut Sizes,
+    ) -> Result<(u64, u64, f64), Error> {
         // Without a comb, noisy values are improved by these samples too.
         let kept = self.noisy && self.comb.is_none();
         let hash = match witness {
@@ -269,10 +277,10 @@ impl Engine<'_, '_> {
             // Its samples have been paid for: let them improve the values.
             self.windows.push(hash);
             self.polish();
+            *sizes = self.known.sizes();
         } else {
             hash.recycle(self.run);
         }
-        self.run.clock.lap(Stage::Certify);
         Ok((buckets as u64, left, shows))
     }
 }

@@ -3,8 +3,7 @@
 use super::{Outcome, refuse, resolve, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
-use crate::cpu::dispatch;
-use crate::cpu::wide::F4;
+use crate::cpu::rows::{Row, dispatch_rows};
 use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
@@ -76,7 +75,7 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) blind: bool,
     /// Whether what is below the tolerance passes for noise.
     tolerant: bool,
-    pub(super) scratch: resolve::Scratch,
+    pub(super) scratch: Box<resolve::Scratch>,
 }
 
 /// The buffers of an engine, kept between attempts.
@@ -86,7 +85,8 @@ pub(crate) struct Buffers {
     suspects: Vec<u32>,
     loose: Vec<u32>,
     windows: Vec<Hash>,
-    scratch: resolve::Scratch,
+    /// In a box, since it changes hands with every attempt.
+    scratch: Option<Box<resolve::Scratch>>,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
@@ -117,7 +117,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             weak: 0,
             blind: false,
             tolerant: false,
-            scratch,
+            scratch: scratch.unwrap_or_default(),
         }
     }
 
@@ -127,6 +127,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         for window in windows.drain(..) {
             window.recycle(run);
         }
+        let scratch = Some(scratch);
         run.workspace.engine = Buffers { known, suspects, loose, windows, scratch };
         comb
     }
@@ -159,7 +160,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
         let limit = self.limit(hash, hash.lanes());
         out.clear();
-        let mut places = [0; SOME + 4];
+        let mut places = [0; SOME + 8];
         for (first, energy) in (0..).step_by(SOME).zip(hash.energy.chunks(SOME)) {
             let count = list_above(energy, limit, first, &mut places);
             out.extend_from_slice(&places[..count]);
@@ -422,7 +423,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             for (i, c) in four[..chunk.len()].iter_mut().enumerate() {
                 *c = s.coefficient(i);
             }
-            let amplitudes = hash.amplitudes(four.map(|c| c.f), chunk);
+            let amplitudes = hash.amplitudes(four.map(|c| c.f.min(self.n - 1)), chunk);
             for (i, &b) in chunk.iter().enumerate() {
                 let mut c = four[i];
                 if s.residual[i] <= limit + WINDOW_ROUNDING * hash.energy[b as usize]
@@ -456,24 +457,17 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.resize(active.len(), 0);
         let (least, mut weak, mut left) = (self.least, 0, 0);
-        self.known.extend(active.len(), |room| {
-            let mut count = 0;
-            for (chunk, s) in active.chunks(4).zip(&singles) {
-                for (i, &b) in chunk.iter().enumerate() {
-                    let energy = &mut comb.energy[b as usize];
-                    let c = s.coefficient(i);
-                    // Written in any case, and overwritten where it is not taken: most are.
-                    (room[count], shared[left]) = (c, b);
-                    if s.residual[i] <= one + OWN_ROUNDING * *energy {
-                        *energy = s.residual[i];
-                        weak += usize::from(c.a.norm_sqr() < least);
-                        count += 1;
-                    } else {
-                        left += 1;
-                    }
-                }
-            }
-            count
+        self.known.extend_by(active.len(), |i| {
+            let (b, s) = (active[i], &singles[i / 4]);
+            let energy = &mut comb.energy[b as usize];
+            let (c, residual) = (s.coefficient(i % 4), s.residual[i % 4]);
+            let alone = residual <= one + OWN_ROUNDING * *energy;
+            // Written in any case, and overwritten where it is not meant: which are cannot be foretold.
+            shared[left] = b;
+            left += usize::from(!alone);
+            *energy = if alone { residual } else { *energy };
+            weak += usize::from(alone && c.a.norm_sqr() < least);
+            (c, alone)
         });
         self.weak += weak;
         shared.truncate(left);
@@ -581,51 +575,30 @@ impl<'r, 'a> Engine<'r, 'a> {
 /// Values that are listed at a time.
 const SOME: usize = 256;
 
-dispatch! {
+dispatch_rows! {
     /// Lists the places, counted from `first` on, of the values above a limit, and returns how many
-    /// there are. There is room for four more than values.
-    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 4]) -> usize
+    /// there are. There is room for eight more than values.
+    fn list_above(values: &[f64], limit: f64, first: u32, out: &mut [u32; SOME + 8]) -> usize
         = list_above_body
 }
 
-/// For each set of four bits, their places in order, and how many there are.
-const SET: [([u32; 4], usize); 16] = {
-    let mut table = [([0; 4], 0); 16];
-    let mut bits = 0;
-    while bits < 16 {
-        let mut i = 0;
-        while i < 4 {
-            if bits >> i & 1 == 1 {
-                table[bits].0[table[bits].1] = i as u32;
-                table[bits].1 += 1;
-            }
-            i += 1;
-        }
-        bits += 1;
-    }
-    table
-};
-
-#[inline(always)] // the body that `dispatch!` compiles once per instruction set
-fn list_above_body<const FMA: bool>(
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn list_above_body<const FMA: bool, R: Row>(
     values: &[f64],
     limit: f64,
     first: u32,
-    out: &mut [u32; SOME + 4],
+    out: &mut [u32; SOME + 8],
 ) -> usize {
     let (mut at, mut count) = (first, 0);
-    let (four, rest) = values.as_chunks::<4>();
-    for four in four {
-        let bits = F4::<FMA>(*four).above_bits(F4::splat(limit));
-        let (places, more) = &SET[bits as usize & 15];
+    let (eight, rest) = values.as_chunks::<8>();
+    for eight in eight {
+        let bits = R::above(eight, limit);
         // Without a branch: which are above cannot be foretold.
-        if let Some(out) = out[count..].first_chunk_mut::<4>() {
-            for (out, place) in out.iter_mut().zip(places) {
-                *out = at + place;
-            }
+        if let Some(out) = out[count..].first_chunk_mut::<8>() {
+            R::places(bits, at, out);
         }
-        at += 4;
-        count += more;
+        at += 8;
+        count += bits.count_ones() as usize;
     }
     for value in rest {
         out[count] = at;

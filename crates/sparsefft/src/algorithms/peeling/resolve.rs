@@ -690,7 +690,7 @@ impl Engine<'_, '_> {
             }
             _ if f.is_empty() || f.len() > most_members(m) => return None,
             _ => {
-                let Scratch { rows, data, .. } = &mut self.scratch;
+                let Scratch { rows, data, .. } = &mut *self.scratch;
                 rows.clear();
                 for &f in f {
                     phasors(self.unity, f, lanes.offsets, rows);
