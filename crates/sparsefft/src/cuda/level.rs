@@ -1077,10 +1077,11 @@ mod tests {
             .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
             .arg(format!("{folder}/{source}"))
             .status();
-        if !built.is_ok_and(|s| s.success()) {
+        let Ok(status) = built else {
             let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
             return None;
-        }
+        };
+        assert!(status.success(), "{source} does not compile");
         let name = CString::new(library.to_str()?).ok()?;
         // SAFETY: a library without constructors, just built.
         let opened = unsafe { dlopen(name.as_ptr(), 2) };
