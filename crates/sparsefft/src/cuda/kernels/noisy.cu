@@ -8,12 +8,12 @@
 //    the blocks of their k1. Some warps fold the verifying window.
 // 2. Transforms over j2: the bins. Their energies go to every block. Those warps ask for the lines at 4, 8, 12,
 //    e, 2e, 32e and make their transforms over j1.
-// 3. Every block takes the quantile of the energies, hence the noise, the weakest bin, and whether the
-//    two lines place it. Bins above the noise are decoded, as one frequency by half of the threads and
+// 3. Every block takes the quantile of the energies, hence the noise, and the power that two lines
+//    place. Bins above the noise are decoded, as one frequency by half of the threads and
 //    as two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. The other bins get these lines by single sums over j2, and six warps each look for two to four frequencies on
-//    scales of their own (several.cuh). Warps without a bin transform the verifying window, one shift each of four
-//    blocks.
+// 4. The other bins, and those too weak for two lines, get these lines by single sums over j2, and six warps each look
+//    for two to four frequencies on scales of their own, in a second turn on others (several.cuh). Warps without a bin
+//    transform the verifying window, one shift each of four blocks.
 // 5. What was found leaves the verifying buckets, and they are judged.
 #include "quick.cuh"
 

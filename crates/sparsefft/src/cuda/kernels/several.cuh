@@ -13,6 +13,7 @@
 //    noise: the next step corrects the last one, and step 4 asks again.
 // 4. settle: the nearest frequencies that the bin allows, if the covariance of step 3 says that they
 //    are `CERTAIN` standard deviations from the next ones; their values, and what they leave.
+// Two frequencies that no scale tells apart are the best of all pairs of neighbours, instead of steps 1 to 3.
 //
 // Lane 8i + k of the warp holds entry (i, k) of every matrix; frequency i belongs to the lanes 8i + k.
 #pragma once
