@@ -1,4 +1,4 @@
-//! `cargo xtask kernels [--check] [--variants DIR]`: compiles the CUDA kernels to PTX.
+//! `cargo xtask kernels [--check | --variants DIR | --instrument DIR]`: compiles the CUDA kernels to PTX.
 //!
 //! Every PTX file starts with a line that holds a hash of its sources and options; files of machine
 //! code (`.cubin`) end with it. `--check` compares these lines and needs no compiler. Compiling needs NVRTC 12.4
@@ -61,15 +61,16 @@ fn units() -> Vec<Unit> {
         ],
         ..sparse(name, architecture)
     };
-    let vote = Unit {
-        name: "vote.ptx".into(),
-        source: "vote.cu",
+    let alone = |name: &str, source| Unit {
+        name: name.into(),
+        source,
         headers: &[],
         architecture: ARCHITECTURE,
         options: Vec::new(),
     };
     vec![
-        vote,
+        alone("vote.ptx", "vote.cu"),
+        alone("signals.ptx", "signals.cu"),
         dense("dense_f64.ptx", &[]),
         dense("dense_f32.ptx", &["-DSINGLE"]),
         sparse("sparse_70.ptx", ARCHITECTURE),
@@ -116,6 +117,27 @@ fn variants() -> Vec<Unit> {
     units
 }
 
+/// Kernels of one cluster for compute-sanitizer, with their lines: as they are, and for racecheck, which knows neither
+/// gates nor barriers of some warps; and with clock readings. Named as `sparse_cuda_bench` wants its variants.
+fn instrumented() -> Vec<Unit> {
+    let mut made = Vec::new();
+    for (kind, option) in
+        [("plain", None), ("race", Some("-DRACECHECK")), ("profile", Some("-DPROFILE"))]
+    {
+        for unit in units() {
+            let Some(name) = unit.name.strip_suffix("_90.cubin") else { continue };
+            if name != "quick" && name != "noisy" {
+                continue;
+            }
+            let name = format!("t384_c16_{name}_{kind}.cubin");
+            let lines = (kind != "profile").then_some("--generate-line-info");
+            let options = lines.into_iter().chain(option).map(String::from).collect();
+            made.push(Unit { name, options, ..unit });
+        }
+    }
+    made
+}
+
 /// Compiles the kernels, or checks that they are current.
 pub fn run(args: &[String]) -> Result<bool, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -129,9 +151,9 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             }
             Ok(true)
         }
-        ["--variants", out] => {
+        [which @ ("--variants" | "--instrument"), out] => {
             fs::create_dir_all(out).map_err(|e| format!("{out}: {e}"))?;
-            for unit in variants() {
+            for unit in if which == "--variants" { variants() } else { instrumented() } {
                 unit.write(&folder, &Path::new(out).join(&unit.name))?;
             }
             Ok(true)
@@ -145,7 +167,7 @@ pub fn run(args: &[String]) -> Result<bool, String> {
             }
             Ok(current)
         }
-        _ => Err("usage: cargo xtask kernels [--check | --variants DIR]".into()),
+        _ => Err("usage: cargo xtask kernels [--check | --variants DIR | --instrument DIR]".into()),
     }
 }
 

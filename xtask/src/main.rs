@@ -47,7 +47,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "kernels",
-        help: "[--check] [--variants DIR]  compile the CUDA kernels to PTX, or check that it is current",
+        help: "[--check | --variants DIR | --instrument DIR]  compile the CUDA kernels to PTX, or check that it is current",
         run: kernels::run,
     },
 ];

@@ -168,7 +168,9 @@ pub fn provenance() -> Value {
 fn vector() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-        return "AVX2 and FMA";
+        let eight =
+            std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl");
+        return if eight { "AVX-512" } else { "AVX2 and FMA" };
     }
     "portable"
 }

@@ -131,7 +131,7 @@ fn compare(problems: &[(u64, u64)], over_k: bool, title: &str, options: &Options
         Algorithm::Dense,
     ];
     let mut table = String::from(
-        "| n | k | exact warm | exact fresh | robust warm | comb-vote | vote | dense | RustFFT | FFTW | oxifft sparse | right (exact, robust, comb-vote, vote) | read | best dense peer ÷ exact |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| n | k | exact warm | exact fresh | robust warm | comb-vote | vote | dense with the k largest | RustFFT | FFTW | oxifft sparse | right (exact, robust, comb-vote, vote) | read | best dense peer ÷ exact |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let names =
         ["exact, warm", "exact, fresh", "robust", "comb-vote", "vote", "dense", "RustFFT", "FFTW"];
@@ -290,18 +290,37 @@ pub fn threads(options: &Options) -> Outcome {
         "| work | one thread | {count} threads | ratio | right and certified |\n|---|---|---|---|---|\n"
     );
     let mut raw = Vec::new();
-    let single: [(&str, u64, u64, Algorithm); 6] = [
+    // Nothing but registers: what the machine gives at most at this hour.
+    let mut times = [Times::default(), Times::default()];
+    for _ in 0..if options.quick { 11 } else { 41 } {
+        for (pool, times) in pools.iter().zip(&mut times) {
+            times.add(|| pool.install(|| rayon::join(multiplications, multiplications)));
+        }
+    }
+    let [one, all] = &times;
+    let ratio = one.median() / all.median();
+    let (one_text, all_text) = (one.text(), all.text());
+    let _ = writeln!(
+        table,
+        "| multiplications in registers | {one_text} | {all_text} | {ratio:.2} | |"
+    );
+    raw.push(json!({
+        "work": "multiplications in registers", "threads": count,
+        "one": one.json(), "all": all.json(),
+    }));
+    let single: [(&str, u64, u64, Algorithm); 7] = [
         ("one transform", 1 << 22, 50, Algorithm::Auto),
         ("one transform", 1 << 22, 4096, Algorithm::Auto),
         ("one transform", 1 << 24, 16384, Algorithm::Auto),
         ("one transform, vote", 1 << 22, 1000, Algorithm::Vote),
         ("one transform, comb-vote", 1 << 22, 1000, Algorithm::CombVote),
         ("batch of 64", 1 << 16, 50, Algorithm::Auto),
+        ("batch of 1024", 1 << 16, 50, Algorithm::Auto),
     ];
     for (work, n, k, algorithm) in single {
         let signal = Signal::new(n, k, None, 1);
-        let batch: Vec<&[_]> =
-            vec![&signal.samples; if work.starts_with("batch") { 64 } else { 1 }];
+        let count_of = |work: &str| work.strip_prefix("batch of ")?.parse().ok();
+        let batch: Vec<&[_]> = vec![&signal.samples; count_of(work).unwrap_or(1)];
         let problem = Problem::new(n).sparsity(k).algorithm(algorithm);
         let plan = Plan::new(problem).expect("the problem is valid");
         let mut times = [Times::default(), Times::default()];
@@ -336,6 +355,11 @@ pub fn threads(options: &Options) -> Outcome {
         }));
     }
     Outcome { table, drawing: None, rows: raw }
+}
+
+/// Half a millisecond of multiplications, each of which waits for the one before.
+fn multiplications() -> f64 {
+    (0..400_000).fold(1.0, |x: f64, _| std::hint::black_box(x) * 1.000_000_1)
 }
 
 /// Where the time goes.

@@ -1,16 +1,22 @@
 //! The sparse FFT on a GPU: checks against the truth, then times beside cuFFT.
 //!
-//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [hops] [voting] [spread] [hiss] [accuracy] [noise] [case:27:1000:0.1[:4096[:7]]]…`:
-//! VARIANTS is a folder of kernels compiled otherwise, named `tTHREADS_cBLOCKS….cubin`; a case is
-//! log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants alone, with `:once` one transform each); `many:27:1000:0.1:40` is so many signals
-//! with the library and with variants of its quick kernels: the median over the signals, and between which times most lie; `noise` is the part of `accuracy` with noise, `hiss` that of `spread`; without words, `check` and `time` run. Signals are made by the dense inverse FFT on the device from k random frequencies of unit magnitude; noise
-//! is white. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans;
-//! `k:4000` beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events around one launch, `queue` that of one of
-//! fifty launches in a row, `wall` the whole call with the answer on the host; medians of 101.
+//! `sparse_cuda_bench [VARIANTS] [check] [time] [tables] [hops] [voting] [spread] [hiss] [accuracy] [noise]
+//! [case:27:1000:0.1[:4096[:7]]] [many:27:1000:0.1:40] [once:1000003:50:0[:vote]]…`: VARIANTS is a folder of kernels
+//! compiled otherwise, named `tTHREADS_cBLOCKS….cubin`, with `quick` or `noisy` in the name of those that take these
+//! kernels' place. A case is log2 n, k, the noise, the bins and the seed (with `:only` at its end, of the variants
+//! alone, with `:once` one transform each); `many` is so many signals with the library and with variants of its quick
+//! kernels: the median over the signals, and between which times most lie; `once` is one transform by the library:
+//! n, k, the noise, and `vote` or `comb-vote`. `noise` is the part of `accuracy` with noise, `hiss` that of `spread`;
+//! without words, `check` and `time` run. Signals are made on the device by the dense inverse FFT, from k random frequencies of unit magnitude
+//! and white noise. `vote:27:1000` after `voting` names the rows to run, and `explain` prints their plans; `k:4000`
+//! beside `tables` and `accuracy` leaves out the rows with fewer coefficients. `events` is the time between two events
+//! around one launch, `queue` that of one of fifty launches in a row, `wall` the whole call with the answer on the
+//! host; medians of 101.
 
 mod cufft;
 
-use cudarc::driver::{DevicePtr, result, sys};
+use cudarc::driver::{CudaFunction, DevicePtr, LaunchConfig, PushKernelArg, sys};
+use cudarc::nvrtc::Ptx;
 use cufft::Cufft;
 use sparsefft::cuda::{Buffer, CudaFft, CudaPlan, Device, Signal};
 use sparsefft::dense::Direction;
@@ -37,72 +43,158 @@ impl Random {
     }
 }
 
-/// Half the width of uniform numbers whose sum over all frequencies is noise of this deviation.
-fn noise_scale(sigma: f64, n: u64) -> f64 {
-    (3.0f64 / 2.0).sqrt() * sigma * n as f64
+/// Makes signals on the device: a spectrum of white noise or of nothing, coefficients, and an inverse FFT.
+struct Signals {
+    device: Device,
+    hiss: CudaFunction,
+    place: CudaFunction,
 }
 
-/// White noise has a white spectrum: this adds it there.
-fn add_noise(spectrum: &mut [Complex<f64>], each: f64, random: &mut Random) {
-    for v in spectrum {
-        v.re += each * (2.0 * random.uniform() - 1.0);
-        v.im += each * (2.0 * random.uniform() - 1.0);
-    }
-}
-
-/// k frequencies of magnitude 1 … range on the device, with white noise of standard deviation
-/// sigma per sample; `batch` signals, one after the other.
-fn make(
-    device: &Device,
-    n: u64,
+/// What a signal is: frequencies at multiples of `step`, of magnitude 1 … `range`, in white noise of this standard
+/// deviation per sample.
+#[derive(Clone, Copy)]
+struct Kind {
     k: usize,
+    step: u64,
     range: f64,
     sigma: f64,
-    batch: usize,
-    seed: u64,
-) -> Result<(Vec<Truth>, Buffer<f64>), Failure> {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    for _ in 0..10 {
-        random.next();
-    }
-    let mut x = vec![Complex::<f64>::ZERO; n as usize * batch];
-    let mut truths = Vec::new();
-    let scale = noise_scale(sigma, n);
-    for one in x.chunks_mut(n as usize) {
-        let mut truth = Truth::new();
-        while truth.len() < k {
-            let size = range.powf(random.uniform());
-            let f = random.next() % n;
-            truth.insert(f, Complex::from_polar(size, 6.2 * random.uniform()));
-        }
-        for (&f, &a) in &truth {
-            one[f as usize] = a * n as f64;
-        }
-        truths.push(truth);
-    }
-    if sigma > 0.0 {
-        add_noise(&mut x, scale / (n as f64).sqrt(), &mut random);
-    }
-    let mut data = device.upload(&x)?;
-    drop(x);
-    CudaFft::<f64>::new(device, n)?.norm(Norm::Backward).run(Direction::Inverse, &mut data)?;
-    device.synchronize()?;
-    Ok((truths, data))
 }
 
-/// The largest error of an amplitude, missing and additional ones included.
+impl Kind {
+    fn new(k: usize, sigma: f64) -> Self {
+        Kind { k, step: 1, range: 1.0, sigma }
+    }
+}
+
+impl Signals {
+    fn new(device: &Device) -> Result<Self, Failure> {
+        let ptx = Ptx::from_src(include_str!("../src/cuda/kernels/signals.ptx"));
+        let module = device.stream().context().load_module(ptx)?;
+        let (hiss, place) = (module.load_function("hiss")?, module.load_function("place")?);
+        Ok(Signals { device: device.clone(), hiss, place })
+    }
+
+    /// Signals of the plan's length, one after the other; all that the buffer holds.
+    fn fill(
+        &self,
+        data: &mut Buffer<f64>,
+        fft: &CudaFft<f64>,
+        n: u64,
+        kind: Kind,
+        random: &mut Random,
+    ) -> Result<Vec<Truth>, Failure> {
+        let stream = self.device.stream();
+        let mut truths = Vec::new();
+        let mut values = Vec::new();
+        for signal in 0..data.len() as u64 / n {
+            let mut truth = Truth::new();
+            while truth.len() < kind.k {
+                let size = kind.range.powf(random.uniform());
+                let f = random.next() % (n / kind.step) * kind.step;
+                truth.insert(f, Complex::from_polar(size, 6.2 * random.uniform()));
+            }
+            for (&f, &a) in &truth {
+                let value = a * n as f64;
+                values.extend([signal * n + f, value.re.to_bits(), value.im.to_bits()]);
+            }
+            truths.push(truth);
+        }
+        // White noise has a white spectrum: uniform parts whose sum over all frequencies has this deviation.
+        let each = (1.5 * n as f64).sqrt() * kind.sigma;
+        let (all, seed) = (data.len() as u64, random.next());
+        let config = |blocks: u32| LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let (at, guard) = data.parts().device_ptr(stream);
+        let mut launch = stream.launch_builder(&self.hiss);
+        launch.arg(&at).arg(&all).arg(&each).arg(&seed);
+        // SAFETY: the buffer has so many values, which nobody else uses.
+        unsafe { launch.launch(config(2048)) }?;
+        if !values.is_empty() {
+            let there = stream.clone_htod(&values)?;
+            let count = (values.len() / 3) as u32;
+            let mut launch = stream.launch_builder(&self.place);
+            launch.arg(&at).arg(&there).arg(&count);
+            // SAFETY: every place lies in the buffer.
+            unsafe { launch.launch(config(count.div_ceil(256))) }?;
+        }
+        drop(guard);
+        fft.run(Direction::Inverse, data)?;
+        Ok(truths)
+    }
+
+    /// `batch` signals in a buffer of their own.
+    fn make(
+        &self,
+        n: u64,
+        kind: Kind,
+        batch: usize,
+        seed: u64,
+    ) -> Result<(Vec<Truth>, Buffer<f64>), Failure> {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..10 {
+            random.next();
+        }
+        let mut data = self.device.alloc::<f64>(n as usize * batch)?;
+        let fft = self.inverse(n)?;
+        let truths = self.fill(&mut data, &fft, n, kind, &mut random)?;
+        self.device.synchronize()?;
+        Ok((truths, data))
+    }
+
+    fn inverse(&self, n: u64) -> Result<CudaFft<f64>, Failure> {
+        Ok(CudaFft::<f64>::new(&self.device, n)?.norm(Norm::Backward))
+    }
+
+    /// How far signals are from the sum that they stand for, and their noise from what it should be.
+    fn check(&self, failures: &mut u32) -> Result<(), Failure> {
+        for (n, k) in [(1u64 << 12, 8usize), (1009, 5)] {
+            let (truths, data) = self.make(n, Kind::new(k, 0.0), 3, 7)?;
+            let mut worst: f64 = 0.0;
+            for (truth, x) in truths.iter().zip(data.download()?.chunks(n as usize)) {
+                for (t, x) in x.iter().enumerate() {
+                    let turn = |f: u64| (f * t as u64 % n) as f64 / n as f64;
+                    let sum: Complex<f64> = truth
+                        .iter()
+                        .map(|(&f, a)| a * Complex::cis(std::f64::consts::TAU * turn(f)))
+                        .sum();
+                    worst = worst.max((x - sum).norm());
+                }
+            }
+            let good = worst < 1e-12;
+            *failures += u32::from(!good);
+            let sign = if good { "ok  " } else { "FAIL" };
+            println!("{sign} signals of {n}, k {k}: {worst:.1e} from their sums");
+        }
+        let (_, data) = self.make(1 << 20, Kind::new(0, 0.1), 1, 7)?;
+        let x = data.download()?;
+        let power = x.iter().map(Complex::norm_sqr).sum::<f64>() / x.len() as f64;
+        // Its relative deviation is 1/1024.
+        let good = (power / 0.01 - 1.0).abs() < 0.006;
+        *failures += u32::from(!good);
+        println!(
+            "{} noise of power {power:.6}, 0.01 was asked for",
+            if good { "ok  " } else { "FAIL" }
+        );
+        Ok(())
+    }
+}
+
+/// The largest error of an amplitude, missing and additional ones included. Both are in order.
 fn worst(truth: &Truth, spectrum: &Spectrum) -> f64 {
     let n = spectrum.n() as f64;
     let mut worst: f64 = 0.0;
-    for (&f, &a) in truth {
-        worst = worst.max((spectrum.value(f) / n - a).norm());
-    }
+    let mut truth = truth.iter().peekable();
     for p in spectrum.peaks() {
-        if !truth.contains_key(&p.index) {
-            worst = worst.max(p.value.norm() / n);
+        while let Some((_, missing)) = truth.next_if(|&(&f, _)| f < p.index) {
+            worst = worst.max(missing.norm());
         }
+        let right = truth.next_if(|&(&f, _)| f == p.index).map_or(Complex::ZERO, |(_, &a)| a);
+        worst = worst.max((p.value / n - right).norm());
     }
-    worst
+    truth.fold(worst, |worst, (_, missing)| worst.max(missing.norm()))
 }
 
 fn problem(n: u64, k: usize, noise: Noise) -> Problem {
@@ -111,7 +203,9 @@ fn problem(n: u64, k: usize, noise: Noise) -> Problem {
 }
 
 /// Right, certified and on the device, over a grid of problems.
-fn check(device: &Device, failures: &mut u32) -> Result<(), Failure> {
+fn check(signals: &Signals, failures: &mut u32) -> Result<(), Failure> {
+    signals.check(failures)?;
+    let device = &signals.device;
     for (log_n, k, sigma, range) in [
         (12, 8, 0.0, 1.0),
         (16, 16, 0.0, 1.0),
@@ -127,7 +221,8 @@ fn check(device: &Device, failures: &mut u32) -> Result<(), Failure> {
     ] {
         let n = 1u64 << log_n;
         let batch = if log_n < 22 { 32 } else { 8 };
-        let (truths, data) = make(device, n, k, range, sigma, batch, log_n + k as u64)?;
+        let (truths, data) =
+            signals.make(n, Kind { range, ..Kind::new(k, sigma) }, batch, log_n + k as u64)?;
         for noise in [Noise::Exact, Noise::Unknown, Noise::Snr(20.0)] {
             if (sigma > 0.0) != matches!(noise, Noise::Snr(_)) && noise != Noise::Unknown {
                 continue;
@@ -304,7 +399,8 @@ fn row(
     Ok(())
 }
 
-fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
+fn benchmark(signals: &Signals, variants: &[Variant]) -> Result<(), Failure> {
+    let device = &signals.device;
     let cufft = Cufft::open();
     println!(
         "numbers in brackets: status, barriers, rounds (quick kernels: coefficients of the first list), lines, climbs, found, open"
@@ -319,7 +415,7 @@ fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
         (27, 1000, 0.1, &[4096, 8192, 16384]),
     ] {
         let n = 1u64 << log_n;
-        let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 3)?;
+        let (truths, mut data) = signals.make(n, Kind::new(k, sigma), 1, 3)?;
         println!("2^{log_n}, k = {k}, noise {sigma}");
         let noises: &[Noise] =
             if sigma > 0.0 { &[Noise::Snr(20.0), Noise::Unknown] } else { &[Noise::Exact] };
@@ -351,7 +447,7 @@ fn benchmark(device: &Device, variants: &[Variant]) -> Result<(), Failure> {
     }
     for (log_n, k, batch) in [(22u32, 50usize, 16usize), (22, 1000, 16), (20, 50, 128)] {
         let n = 1u64 << log_n;
-        let (truths, data) = make(device, n, k, 1.0, 0.0, batch, 3)?;
+        let (truths, data) = signals.make(n, Kind::new(k, 0.0), batch, 3)?;
         let plan = CudaPlan::new(device, problem(n, k, Noise::Exact))?;
         println!("batch of {batch} signals of 2^{log_n}, k = {k}: times per signal");
         row(device, "batch", &plan, &data.signals(n), &truths, f64::NAN)?;
@@ -372,7 +468,8 @@ fn dense_and_top(device: &Device, data: &mut Buffer<f64>, k: usize) -> Result<f6
 }
 
 /// The tables of the documentation: time over n and over k, beside cuFFT.
-fn tables(device: &Device, least_k: Option<usize>) -> Result<(), Failure> {
+fn tables(signals: &Signals, least_k: Option<usize>) -> Result<(), Failure> {
+    let device = &signals.device;
     let cufft = Cufft::open();
     let rows = (18..=28).flat_map(|l| [(l, 50usize, 0.0), (l, 1000, 0.0)]);
     let over_k = [16usize, 200, 4000, 10_000, 43_000].map(|k| (27u32, k, 0.0));
@@ -385,7 +482,7 @@ fn tables(device: &Device, least_k: Option<usize>) -> Result<(), Failure> {
         if 32 * k as u64 > n || least_k.is_some_and(|least| k < least) {
             continue;
         }
-        let (truths, mut data) = make(device, n, k, 1.0, sigma, 1, 5)?;
+        let (truths, mut data) = signals.make(n, Kind::new(k, sigma), 1, 5)?;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
         let answer = plan.transform(&data.signal())?;
@@ -405,7 +502,8 @@ fn tables(device: &Device, least_k: Option<usize>) -> Result<(), Failure> {
 }
 
 /// The voting algorithms, wall clock with the answer on the host.
-fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
+fn voting(signals: &Signals, words: &[String]) -> Result<(), Failure> {
+    let device = &signals.device;
     let rows: Vec<String> = words.iter().filter(|w| w.starts_with("vote:")).cloned().collect();
     let explain = words.iter().any(|w| w == "explain");
     println!("n | k | algorithm | wall us | error | place");
@@ -427,7 +525,7 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
             continue;
         }
         let n = 1u64 << log_n;
-        let (truths, data) = make(device, n, k, 1.0, 0.0, 1, 5)?;
+        let (truths, data) = signals.make(n, Kind::new(k, 0.0), 1, 5)?;
         for algorithm in [Algorithm::Vote, Algorithm::CombVote] {
             let problem =
                 Problem::new(n).sparsity(k as u64).noise(Noise::Snr(20.0)).algorithm(algorithm);
@@ -457,83 +555,53 @@ fn voting(device: &Device, words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`make`] without noise, or with a spectrum of noise that is on the device, at multiples of `step`; written
-/// on the device: long signals would take the host seconds.
-fn scatter(
-    device: &Device,
-    data: &mut Buffer<f64>,
-    fft: &CudaFft<f64>,
-    k: usize,
-    step: u64,
-    hiss: Option<&Buffer<f64>>,
-    random: &mut Random,
-) -> Result<Truth, Failure> {
-    let n = data.len() as u64;
-    let stream = device.stream();
-    let mut truth = Truth::new();
-    while truth.len() < k {
-        let f = random.next() % (n / step) * step;
-        truth.insert(f, Complex::from_polar(1.0, 6.2 * random.uniform()));
-    }
-    let (at, guard) = data.parts().device_ptr(stream);
-    // SAFETY: inside the buffer, which nobody else uses; copies from the stack are staged at once.
-    unsafe {
-        if let Some(hiss) = hiss {
-            let (from, _guard) = hiss.parts().device_ptr(stream);
-            let (turn, all) = (16 * (random.next() % n), 16 * n);
-            let copy = |to: u64, from: u64, bytes: u64| {
-                result::memcpy_dtod_async(to, from, bytes as usize, stream.cu_stream())
-            };
-            copy(at, from + turn, all - turn)?;
-            if turn > 0 {
-                copy(at + all - turn, from, turn)?;
-            }
-        } else {
-            result::memset_d8_async(at, 0, 16 * n as usize, stream.cu_stream())?;
-        }
-        for (&f, &a) in &truth {
-            let value = [a.re * n as f64, a.im * n as f64];
-            result::memcpy_htod_async(at + 16 * f, &value, stream.cu_stream())?;
-        }
-    }
-    drop(guard);
-    fft.run(Direction::Inverse, data)?;
-    Ok(truth)
-}
-
 /// Lengths without a comb, and frequencies that share a few bins of any comb: times, and what is missed,
 /// wrong or not on the device of some signals.
-fn spread(device: &Device) -> Result<u32, Failure> {
+fn spread(signals: &Signals, quiet: bool) -> Result<u32, Failure> {
+    let device = &signals.device;
     println!(
-        "n | k | step | wall us | signals | wrong | certified | on the device | worst error | place of others"
+        "n | k | step | noise | wall us (a tenth take longer than) | signals | wrong | certified | on the device | worst error | place of others"
     );
     let mut failures = 0;
-    for (n, k, step, signals) in [
-        (65_537u64, 10usize, 1u64, 300),
-        (1_000_003, 50, 1, 1000),
-        (1_000_003, 1000, 1, 300),
-        (16_777_213, 50, 1, 300),
-        (134_217_689, 50, 1, 100),
-        (134_217_689, 1000, 1, 100),
-        (134_217_689, 10_000, 1, 10),
-        (1 << 20, 50, 4096, 300),
-        (1 << 27, 50, 1 << 20, 100),
-        (1 << 27, 1000, 1 << 14, 100),
-    ] {
+    let silent = [
+        (65_537u64, 10usize, 1u64, 300, 0.0),
+        (1_000_003, 50, 1, 1000, 0.0),
+        (1_000_003, 1000, 1, 300, 0.0),
+        (16_777_213, 50, 1, 300, 0.0),
+        (134_217_689, 50, 1, 100, 0.0),
+        (134_217_689, 1000, 1, 100, 0.0),
+        (134_217_689, 10_000, 1, 10, 0.0),
+        (1 << 20, 50, 4096, 300, 0.0),
+        (1 << 27, 50, 1 << 20, 100, 0.0),
+        (1 << 27, 1000, 1 << 14, 100, 0.0),
+    ];
+    let noisy = [
+        (65_537, 50, 1, 1000, 0.1),
+        (1_000_003, 50, 1, 1000, 0.1),
+        (1_000_003, 1000, 1, 300, 0.1),
+        (16_777_213, 50, 1, 200, 0.1),
+        (16_777_213, 1000, 1, 100, 0.1),
+        (134_217_689, 50, 1, 100, 0.1),
+        (134_217_689, 1000, 1, 100, 0.1),
+        (134_217_689, 10_000, 1, 10, 0.1),
+    ];
+    for (n, k, step, count, sigma) in silent.into_iter().filter(|_| quiet).chain(noisy) {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
         let mut data = device.alloc::<f64>(n as usize)?;
-        let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
-        let plan = CudaPlan::new(device, problem(n, k, Noise::Exact))?;
+        let fft = signals.inverse(n)?;
+        let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
+        let plan = CudaPlan::new(device, problem(n, k, noise))?;
         let (mut wrong, mut certified, mut there, mut most) = (0, 0, 0, 0.0f64);
         let (mut times, mut places) = (Vec::new(), Vec::new());
-        for _ in 0..signals {
-            let truth = scatter(device, &mut data, &fft, k, step, None, &mut random)?;
+        let kind = Kind { step, ..Kind::new(k, sigma) };
+        for _ in 0..count {
+            let truth = &signals.fill(&mut data, &fft, n, kind, &mut random)?[0];
             device.synchronize()?;
             let begin = Instant::now();
             let answer = plan.transform(&data.signal())?;
             times.push(begin.elapsed().as_secs_f64() * 1e6);
-            let error = worst(&truth, &answer);
-            wrong += u32::from(error > 1e-9);
+            let error = worst(truth, &answer);
+            wrong += u32::from(error > if sigma > 0.0 { sigma } else { 1e-9 });
             certified += u32::from(answer.certificate().is_certified());
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
@@ -544,72 +612,12 @@ fn spread(device: &Device) -> Result<u32, Failure> {
         failures += wrong;
         places.sort();
         places.dedup();
-        println!(
-            "{n} | {k} | {step} | {:.0} | {signals} | {wrong} | {certified} | {there} | {most:.1e} | {places:?} {:?}",
-            median(times),
-            plan.last(),
-        );
-    }
-    Ok(failures)
-}
-
-/// Noise of 20 dB without a comb, and where combs leave bins open, likewise: one spectrum of noise for a row, which
-/// every signal turns by another number of frequencies. Times beside of all signals, and of those that took longest.
-fn spread_noise(device: &Device) -> Result<u32, Failure> {
-    println!(
-        "n | k | 20 dB: wall us (a tenth take longer than) | signals | wrong | certified | on the device | worst error | place of others"
-    );
-    let mut failures = 0;
-    let sigma = 0.1;
-    let mut hiss = device.alloc::<f64>(0)?;
-    for (n, k, signals) in [
-        (1u64 << 18, 300usize, 1000),
-        (1 << 18, 1000, 1000),
-        (1 << 20, 1000, 1000),
-        (65_537, 50, 1000),
-        (1_000_003, 50, 1000),
-        (1_000_003, 1000, 300),
-        (16_777_213, 50, 200),
-        (16_777_213, 1000, 100),
-        (134_217_689, 50, 100),
-        (134_217_689, 1000, 100),
-        (134_217_689, 10_000, 5),
-        (1 << 27, 1000, 100),
-    ] {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
-        if hiss.len() as u64 != n {
-            let mut noise = vec![Complex::<f64>::ZERO; n as usize];
-            add_noise(&mut noise, noise_scale(sigma, n) / (n as f64).sqrt(), &mut random);
-            hiss = device.upload(&noise)?;
-        }
-        let mut data = device.alloc::<f64>(n as usize)?;
-        let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
-        let plan = CudaPlan::new(device, problem(n, k, Noise::Snr(20.0)))?;
-        let (mut wrong, mut certified, mut there, mut most) = (0, 0, 0, 0.0f64);
-        let (mut times, mut places) = (Vec::new(), BTreeMap::new());
-        for _ in 0..signals {
-            let truth = scatter(device, &mut data, &fft, k, 1, Some(&hiss), &mut random)?;
-            device.synchronize()?;
-            let begin = Instant::now();
-            let answer = plan.transform(&data.signal())?;
-            times.push(begin.elapsed().as_secs_f64() * 1e6);
-            let error = worst(&truth, &answer);
-            wrong += u32::from(error > sigma);
-            certified += u32::from(answer.certificate().is_certified());
-            there += u32::from(answer.report().place == Place::Gpu);
-            most = most.max(error);
-            if answer.report().place != Place::Gpu {
-                *places.entry(answer.report().place.to_string()).or_insert(0) += 1;
-            }
-        }
-        failures += wrong;
         times.sort_by(f64::total_cmp);
         println!(
-            "{n} | {k} | {:.0} ({:.0}) | {signals} | {wrong} | {certified} | {there} | {most:.1e} | {places:?} {:?} {}",
+            "{n} | {k} | {step} | {sigma} | {:.0} ({:.0}) | {count} | {wrong} | {certified} | {there} | {most:.1e} | {places:?} {:?}",
             times[times.len() / 2],
             times[times.len() * 9 / 10],
             plan.last(),
-            plan.missed(),
         );
     }
     Ok(failures)
@@ -617,18 +625,28 @@ fn spread_noise(device: &Device) -> Result<u32, Failure> {
 
 /// A thousand signals per point: what is missed, what is wrong, what is not on the device.
 fn accuracy(
-    device: &Device,
+    signals: &Signals,
     quiet: bool,
     least_k: Option<usize>,
     failures: &mut u32,
 ) -> Result<(), Failure> {
+    let device = &signals.device;
     println!(
         "n | k | noise | signals | wrong | certified | on the device | worst error | not quick"
     );
     let few = (10..=28).step_by(2).map(|l| (l, if l < 14 { 4usize } else { 50 }, 0.0));
     let many = (18..=28).step_by(2).map(|l| (l, 1000, 0.0));
     let most = [(22, 4000, 0.0), (27, 4000, 0.0), (27, 10_000, 0.0), (27, 43_000, 0.0)];
-    let noisy = [(18, 50, 0.1), (18, 300, 0.1), (18, 1000, 0.1), (20, 50, 0.1), (20, 1000, 0.1)];
+    let noisy = [
+        (18, 50, 0.1),
+        (18, 300, 0.1),
+        (18, 1000, 0.1),
+        (20, 50, 0.1),
+        (20, 1000, 0.1),
+        (24, 1000, 0.1),
+        (27, 50, 0.1),
+        (27, 1000, 0.1),
+    ];
     let rows = few.chain(many).chain(most).filter(|_| quiet).chain(noisy);
     for (log_n, k, sigma) in rows.filter(|row| least_k.is_none_or(|least| row.1 >= least)) {
         let n = 1u64 << log_n;
@@ -643,22 +661,15 @@ fn accuracy(
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
         };
-        if log_n > 18 && sigma == 0.0 {
-            let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
-            let mut data = device.alloc::<f64>(n as usize)?;
-            let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
-            // Writing many coefficients takes longer than the transform.
-            for _ in 0..if k > 1000 { 4_000_000 / k } else { 1000 } {
-                let truth = scatter(device, &mut data, &fft, k, 1, None, &mut random)?;
-                judge(&truth, plan.transform(&data.signal())?);
-            }
-        } else {
-            let batch = if log_n > 18 { 25 } else { 100 };
-            for seed in 0..1000 / batch as u64 {
-                let (truths, data) = make(device, n, k, 1.0, sigma, batch, 1000 + seed)?;
-                for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
-                    judge(truth, answer?);
-                }
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
+        // Short ones go together.
+        let batch = if log_n <= 18 || (sigma > 0.0 && log_n <= 20) { 25 } else { 1 };
+        let mut data = device.alloc::<f64>(n as usize * batch)?;
+        let fft = signals.inverse(n)?;
+        for _ in 0..1000 / batch {
+            let truths = signals.fill(&mut data, &fft, n, Kind::new(k, sigma), &mut random)?;
+            for (truth, answer) in truths.iter().zip(plan.transform_batch(&data.signals(n))) {
+                judge(truth, answer?);
             }
         }
         *failures += wrong;
@@ -684,15 +695,21 @@ fn stages(plan: &CudaPlan, signal: Signal<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What the names of variants contain that take the place of a quick kernel.
+fn quick_kind(sigma: f64) -> &'static str {
+    if sigma > 0.0 { "noisy" } else { "quick" }
+}
+
 /// One problem, with the kernels of the library and with all variants.
-fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failure> {
+fn case(signals: &Signals, words: &str, variants: &[Variant]) -> Result<(), Failure> {
+    let device = &signals.device;
     let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
     let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
     let sigma: f64 = part(3).parse()?;
     let bins = part(4).parse().ok();
     let seed = part(5).parse().unwrap_or(3);
     let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
-    let (truths, data) = make(device, 1 << log_n, k, 1.0, sigma, 1, seed)?;
+    let (truths, data) = signals.make(1 << log_n, Kind::new(k, sigma), 1, seed)?;
     println!("{words}");
     let problem = problem(1 << log_n, k, noise);
     if !words.ends_with("only") && !words.ends_with("once") {
@@ -701,18 +718,21 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
     }
     for (name, image, shape) in variants {
         if words.ends_with("once") {
+            if !name.contains(quick_kind(sigma)) {
+                continue;
+            }
             let plan = CudaPlan::tuned_quick(device, problem.clone(), image.clone())?;
             let error = worst(&truths[0], &plan.transform(&data.signal())?);
             println!("  {name} error {error:.1e} {:?}", plan.last());
             continue;
         }
-        let plan = if name.contains("quick") {
+        let plan = if name.contains(quick_kind(sigma)) {
             CudaPlan::tuned_quick(device, problem.clone(), image.clone())?
         } else {
             CudaPlan::tuned(device, problem.clone(), Some((image.clone(), *shape)), bins)?
         };
         row(device, name, &plan, &[data.signal()], &truths, f64::NAN)?;
-        if name.contains("quick_profile") {
+        if name.contains("profile") && name.contains(quick_kind(sigma)) {
             let stamps = plan.stamps()?;
             let since: Vec<i64> =
                 stamps.iter().map(|&s| (s.wrapping_sub(stamps[0]) as i64).max(-1)).collect();
@@ -722,6 +742,34 @@ fn case(device: &Device, words: &str, variants: &[Variant]) -> Result<(), Failur
         }
     }
     Ok(())
+}
+
+/// One transform by the kernels of the library, for tools that make it slow: length, k, noise, algorithm.
+fn once(signals: &Signals, words: &str) -> Result<u32, Failure> {
+    let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
+    let (n, k): (u64, usize) = (part(1).parse()?, part(2).parse()?);
+    let sigma: f64 = part(3).parse()?;
+    let voting = match part(4) {
+        "vote" => Some(Algorithm::Vote),
+        "comb-vote" => Some(Algorithm::CombVote),
+        _ => None,
+    };
+    let exact = sigma == 0.0 && voting.is_none();
+    let mut problem = problem(n, k, if exact { Noise::Exact } else { Noise::Snr(20.0) });
+    if let Some(algorithm) = voting {
+        problem = problem.algorithm(algorithm);
+    }
+    let (truths, data) = signals.make(n, Kind::new(k, sigma), 1, 5)?;
+    let plan = CudaPlan::new(&signals.device, problem)?;
+    let answer = plan.transform(&data.signal())?;
+    let error = worst(&truths[0], &answer);
+    let (place, verdict) = (answer.report().place, answer.certificate().verdict);
+    println!(
+        "{words}: error {error:.1e}, {place}, {verdict:?}, not quick {}, {:?}",
+        plan.missed(),
+        plan.last()
+    );
+    Ok(u32::from(error > if exact { 1e-9 } else { 0.1 }))
 }
 
 /// Times of one plan over many signals.
@@ -735,40 +783,32 @@ struct Times {
     uncertified: u32,
 }
 
-/// Many signals: times of the library and of variants of its quick kernels. With noise there is one spectrum of
-/// noise, which every signal turns by another number of frequencies.
-fn many(device: &Device, words: &str, variants: &[Variant]) -> Result<u32, Failure> {
+/// Many signals: times of the library and of variants of its quick kernels.
+fn many(signals: &Signals, words: &str, variants: &[Variant]) -> Result<u32, Failure> {
+    let device = &signals.device;
     let part = |i: usize| words.split(':').nth(i).unwrap_or_default();
     let (log_n, k): (u32, usize) = (part(1).parse()?, part(2).parse()?);
-    let (sigma, signals): (f64, u64) = (part(3).parse()?, part(4).parse()?);
+    let (sigma, count): (f64, u64) = (part(3).parse()?, part(4).parse()?);
     let n = 1u64 << log_n;
     let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ n);
     let mut plans = vec![("library", CudaPlan::new(device, problem(n, k, noise))?)];
     for (name, image, _) in variants {
-        let kind = if sigma > 0.0 { "noisy" } else { "plain" };
-        if name.contains(kind) {
+        if name.contains(quick_kind(sigma)) {
             let plan = CudaPlan::tuned_quick(device, problem(n, k, noise), image.clone())?;
             plans.push((name, plan));
         }
     }
-    let hiss = if sigma > 0.0 {
-        let mut hiss = vec![Complex::<f64>::ZERO; n as usize];
-        add_noise(&mut hiss, noise_scale(sigma, n) / (n as f64).sqrt(), &mut random);
-        Some(device.upload(&hiss)?)
-    } else {
-        None
-    };
     let mut data = device.alloc::<f64>(n as usize)?;
-    let fft = CudaFft::<f64>::new(device, n)?.norm(Norm::Backward);
+    let fft = signals.inverse(n)?;
     let mut times: Vec<Times> = plans.iter().map(|_| Times::default()).collect();
-    for _ in 0..signals {
-        let truth = scatter(device, &mut data, &fft, k, 1, hiss.as_ref(), &mut random)?;
+    for _ in 0..count {
+        let truth = &signals.fill(&mut data, &fft, n, Kind::new(k, sigma), &mut random)?[0];
         device.synchronize()?;
         for ((name, plan), times) in plans.iter().zip(&mut times) {
             let signal = [data.signal()];
             let answer = plan.transform(&signal[0])?;
-            let error = worst(&truth, &answer);
+            let error = worst(truth, &answer);
             times.most = times.most.max(error);
             times.wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
             times.uncertified += u32::from(!answer.certificate().is_certified());
@@ -802,7 +842,7 @@ fn many(device: &Device, words: &str, variants: &[Variant]) -> Result<u32, Failu
             times.wrong,
             times.uncertified,
             plan.missed(),
-            22 * signals,
+            22 * count,
             times.most
         );
         if let Some(first) = times.stamps.first() {
@@ -818,10 +858,11 @@ fn many(device: &Device, words: &str, variants: &[Variant]) -> Result<u32, Failu
 }
 
 /// Wall time of transforms of one signal again and again, and of three in turn, whose addresses differ.
-fn hops(device: &Device) -> Result<(), Failure> {
+fn hops(signals: &Signals) -> Result<(), Failure> {
+    let device = &signals.device;
     for (k, sigma) in [(50usize, 0.0), (1000, 0.0), (50, 0.1)] {
         let n = 1u64 << 20;
-        let (_, data) = make(device, n, k, 1.0, sigma, 3, 5)?;
+        let (_, data) = signals.make(n, Kind::new(k, sigma), 3, 5)?;
         let noise = if sigma > 0.0 { Noise::Snr(20.0) } else { Noise::Exact };
         let plan = CudaPlan::new(device, problem(n, k, noise))?;
         let signals = data.signals(n);
@@ -846,7 +887,8 @@ fn hops(device: &Device) -> Result<(), Failure> {
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |w: &str| words.iter().any(|x| x == w);
-    let cases = || words.iter().filter(|w| w.starts_with("case:") || w.starts_with("many:"));
+    let cases =
+        || words.iter().filter(|w| ["case:", "many:", "once:"].iter().any(|&m| w.starts_with(m)));
     let both =
         !["check", "time", "tables", "hops", "accuracy", "noise", "voting", "spread", "hiss"]
             .into_iter()
@@ -863,39 +905,41 @@ fn main() -> Result<(), Failure> {
     let loaded = begin.elapsed().as_secs_f64() - opened;
     println!("{}, opened in {opened:.2} s, kernels loaded in {loaded:.2} s", device.name()?);
     let begin = Instant::now();
+    let signals = Signals::new(&device)?;
     let mut failures = 0;
     let least_k = words.iter().find_map(|w| w.strip_prefix("k:")?.parse().ok());
     if both || has("check") {
-        check(&device, &mut failures)?;
+        check(&signals, &mut failures)?;
         println!("{failures} failures; checks took {:.1} s", begin.elapsed().as_secs_f64());
     }
     if both || has("time") {
-        benchmark(&device, &found)?;
+        benchmark(&signals, &found)?;
     }
     if has("tables") {
-        tables(&device, least_k)?;
+        tables(&signals, least_k)?;
     }
     if has("hops") {
-        hops(&device)?;
+        hops(&signals)?;
     }
     if has("voting") {
-        voting(&device, &words)?;
-    }
-    if has("spread") {
-        failures += spread(&device)?;
+        voting(&signals, &words)?;
     }
     if has("spread") || has("hiss") {
-        failures += spread_noise(&device)?;
+        failures += spread(&signals, has("spread"))?;
     }
     if has("accuracy") || has("noise") {
-        accuracy(&device, has("accuracy"), least_k, &mut failures)?;
+        accuracy(&signals, has("accuracy"), least_k, &mut failures)?;
     }
     for words in cases() {
         if words.starts_with("many:") {
-            failures += many(&device, words, &found)?;
+            failures += many(&signals, words, &found)?;
             continue;
         }
-        case(&device, words, &found)?;
+        if words.starts_with("once:") {
+            failures += once(&signals, words)?;
+            continue;
+        }
+        case(&signals, words, &found)?;
     }
     println!("all took {:.1} s", begin.elapsed().as_secs_f64());
     if failures > 0 {

@@ -60,12 +60,8 @@ pub(crate) fn cis_each<V: Vector>(x: V) -> (V, V) {
     let u = r * r;
     let s = r * horner(&SIN, u);
     let c = horner(&COS, u);
-    // quarter mod 4 decides which of ±c, ±s is which; in floats, because conversions to integers
-    // do not vectorise everywhere.
-    let half = V::splat(0.5) * quarter;
-    let odd = V::splat(0.25).below((half - half.floor()).abs());
-    let turn = V::splat(0.25) * quarter;
-    let upper = V::splat(0.25).below((turn - turn.floor()) - V::splat(0.125));
+    // quarter mod 4 decides which of ±c, ±s is which.
+    let (odd, upper) = quarter.low_bits();
     let (c1, s1) = ((-s).where_or(odd, c), c.where_or(odd, s));
     ((-c1).where_or(upper, c1), (-s1).where_or(upper, s1))
 }

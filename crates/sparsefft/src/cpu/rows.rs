@@ -160,6 +160,7 @@ pub(crate) use whole::Whole;
 #[cfg(target_arch = "x86_64")]
 mod whole {
     use super::{F4, Line, Row, Vector};
+    use crate::cpu::wide::WHOLE;
     use std::arch::x86_64::*;
     use std::ops::{Add, Mul, Neg, Sub};
 
@@ -195,9 +196,10 @@ mod whole {
 
     impl Neg for F8 {
         type Output = Self;
-        #[inline(always)] // two instructions
+        #[inline(always)] // none where it becomes a part of another
         fn neg(self) -> Self {
-            F8::splat(0.0) - self
+            // From -0 it is the sign that changes and nothing else, which compilers know.
+            F8::splat(-0.0) - self
         }
     }
 
@@ -286,6 +288,18 @@ mod whole {
         fn below(self, b: Self) -> __mmask8 {
             // SAFETY: see above.
             unsafe { _mm512_cmp_pd_mask::<_CMP_LT_OQ>(self.0, b.0) }
+        }
+
+        #[inline(always)] // three instructions
+        fn low_bits(self) -> (__mmask8, __mmask8) {
+            // SAFETY: see above.
+            unsafe {
+                let whole = _mm512_castpd_si512((self + F8::splat(WHOLE)).0);
+                (
+                    _mm512_test_epi64_mask(whole, _mm512_set1_epi64(1)),
+                    _mm512_test_epi64_mask(whole, _mm512_set1_epi64(2)),
+                )
+            }
         }
 
         #[inline(always)] // one instruction

@@ -47,6 +47,8 @@ pub(crate) trait Vector:
     /// Numbers 1, 0, 3, 2 and so on.
     fn swapped(self) -> Self;
     fn below(self, b: Self) -> Self::Mask;
+    /// The lowest bit, and the next, of whole numbers below 2^50, negative ones too.
+    fn low_bits(self) -> (Self::Mask, Self::Mask);
     /// Whether any number is below that of b.
     fn any_below(self, b: Self) -> bool;
     /// self where the mask holds, other elsewhere.
@@ -126,6 +128,11 @@ impl<const FMA: bool> Vector for F4<FMA> {
         F4::below(self, b)
     }
 
+    #[inline(always)] // three instructions
+    fn low_bits(self) -> (Mask<FMA>, Mask<FMA>) {
+        F4::low_bits(self)
+    }
+
     #[inline(always)] // two instructions
     fn any_below(self, b: Self) -> bool {
         b.above_bits(self) != 0
@@ -162,7 +169,11 @@ impl<const FMA: bool> Vector for F4<FMA> {
     }
 }
 
-/// Four truth values: all bits set or none.
+/// 2^52 + 2^51: whole numbers that are added to it stand in its lowest bits, negative ones as the
+/// processor writes them.
+pub(super) const WHOLE: f64 = 6_755_399_441_055_744.0;
+
+/// Four truth values: the highest bit of each counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask<const FMA: bool>([u64; 4]);
 
@@ -245,12 +256,27 @@ impl<const FMA: bool> F4<FMA> {
         )
     }
 
+    /// See [`Vector::low_bits`].
+    #[inline(always)] // three instructions
+    fn low_bits(self) -> (Mask<FMA>, Mask<FMA>) {
+        let whole = (self + F4::splat(WHOLE)).0;
+        vector!(
+            {
+                let whole = _mm256_castpd_si256(load(whole));
+                let lowest = _mm256_castsi256_pd(_mm256_slli_epi64::<63>(whole));
+                let next = _mm256_castsi256_pd(_mm256_slli_epi64::<62>(whole));
+                (Mask(bits(lowest)), Mask(bits(next)))
+            },
+            (Mask(whole.map(|v| v.to_bits() << 63)), Mask(whole.map(|v| v.to_bits() << 62)))
+        )
+    }
+
     /// self where the mask holds, other elsewhere.
     #[inline(always)] // one instruction
     pub(crate) fn where_or(self, mask: Mask<FMA>, other: Self) -> Self {
         vector!(
             F4(store(_mm256_blendv_pd(load(other.0), load(self.0), load(mask.0)))),
-            F4(each(|i| if mask.0[i] != 0 { self.0[i] } else { other.0[i] }))
+            F4(each(|i| if mask.0[i] >> 63 == 1 { self.0[i] } else { other.0[i] }))
         )
     }
 

@@ -1131,10 +1131,11 @@ mod tests {
             .args(std::env::var("SPARSEFFT_EMULATE_FLAGS").iter().flat_map(|f| f.split(' ')))
             .arg(format!("{folder}/{source}"))
             .status();
-        if !built.is_ok_and(|s| s.success()) {
+        let Ok(status) = built else {
             let _ = writeln!(std::io::stderr(), "SKIPPED, no C++20 compiler");
             return None;
-        }
+        };
+        assert!(status.success(), "{source} does not compile");
         let name = CString::new(library.to_str()?).ok()?;
         // SAFETY: a library without constructors, just built.
         let opened = unsafe { dlopen(name.as_ptr(), 2) };
@@ -1326,8 +1327,8 @@ mod tests {
             let Some((_, left)) = explained(shapes[shape], (log_n, k, 1.0), true, signals) else {
                 return;
             };
-            // One of ten is expected to be with k = 1000, fewer with fewer.
-            assert!(left <= 1 + signals / 5, "k {k}: {left} of {signals} are left");
+            // One of forty is expected to be with k = 1000, fewer with fewer.
+            assert!(left <= 1 + signals / 12, "k {k}: {left} of {signals} are left");
         }
     }
 
@@ -1620,24 +1621,26 @@ mod tests {
 
     /// The tries of `noisy.cu` on one bin: two to four frequencies in noise of 20 dB, some of them
     /// close. What is found is right, and nearly all are: of 40 bins each, 39, 38 and 34 are expected
-    /// with two, three and four frequencies.
+    /// with two, three and four frequencies, and 37 with two of the 32 next to each other.
     #[test]
     fn several_frequencies_of_a_noisy_bin_are_told_apart() {
         let Some((_, _, several, _)) = emulation() else { return };
         const LINES: [u64; 8] = [0, 4, 8, 12, 100, 200, 300, 3200];
-        // Scales 1 to 4, e (5), lines (6); from 16 on, one frequency is split.
+        // Scales 1 to 4, e (5), lines (6), pairs (7); from 16 on, one frequency is split.
         const TRIES: [&[u32]; 3] = [&[5, 2], &[5, 2, 22], &[1, 2, 17]];
         let (n, bins) = (1u64 << 27, 4096u64);
         let noise = 0.01 / bins as f64;
         let mut rng = Rng::new(12, 5);
         let uniform = |rng: &mut Rng| (rng.next() >> 11) as f64 / (1u64 << 53) as f64;
-        for (m, least) in [(2usize, 35), (3, 32), (4, 26)] {
+        for (m, steps, least) in
+            [(2usize, n / bins, 35), (3, n / bins, 32), (4, n / bins, 26), (2, 32, 33)]
+        {
             let mut found = 0;
             for _ in 0..40 {
                 let b = rng.below(bins);
                 let mut truth = BTreeMap::new();
                 while truth.len() < m {
-                    let f = b + bins * rng.below(n / bins);
+                    let f = b + bins * rng.below(steps);
                     truth.insert(f, Complex::cis(std::f64::consts::TAU * uniform(&mut rng)));
                 }
                 let lane = |t: u64| {
@@ -1650,7 +1653,8 @@ mod tests {
                     *v += Complex::from_polar(r, std::f64::consts::TAU * uniform(&mut rng));
                 }
                 let solved = (2..=m).any(|count| {
-                    TRIES[count - 2].iter().any(|&scale| {
+                    let tries = if steps > 32 { TRIES[count - 2] } else { &[7] };
+                    tries.iter().any(|&scale| {
                         let limit = noise * threshold(32 - count, 6.0);
                         let (mut f, mut a) = ([0u64; 4], [Complex::ZERO; 4]);
                         // SAFETY: the lanes are 32, and there is room for four frequencies.

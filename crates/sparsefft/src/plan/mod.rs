@@ -46,13 +46,14 @@ pub(crate) struct Prepared {
     ffts: Shelf<usize, BucketFft>,
     windows: Shelf<(f64, usize), Kaiser>,
     tone_windows: Shelf<(f64, usize), ToneWindow>,
-    /// By the grid step of the signal-to-noise ratio, and the unit.
-    ladders: Mutex<Vec<(i32, u64, Option<Arc<Stored>>)>>,
+    ladders: Mutex<Vec<Ladder>>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
     /// Their checksum.
     wanted_sum: OnceLock<u32>,
     /// Workspaces waiting for the next transform.
+    #[allow(clippy::vec_box)]
+    // they are large, and each transform takes one out and puts it back
     pool: Mutex<Vec<Box<Workspace>>>,
 }
 
@@ -92,6 +93,9 @@ impl<K: PartialEq + Copy, T> Shelf<K, T> {
         made
     }
 }
+
+/// A ladder, if there is one, by the grid step of the signal-to-noise ratio and the unit.
+type Ladder = (i32, u64, Option<Arc<Stored>>);
 
 /// A ladder made for a signal-to-noise ratio.
 pub(crate) struct Stored {

@@ -582,8 +582,8 @@ fn roots_each<V: Vector>(unity: Unity, f: V, d: u64) -> C<V> {
         return cis_each(rest * V::splat(inverse));
     }
     let mut whole = [0; 8];
-    for i in 0..V::COUNT {
-        whole[i] = whole_four(f, i / 4)[i % 4];
+    for (i, whole) in whole[..V::COUNT].iter_mut().enumerate() {
+        *whole = whole_four(f, i / 4)[i % 4];
     }
     roots_of(unity, whole, d)
 }

@@ -28,7 +28,8 @@ pub(crate) mod window;
 /// A stage of the pipeline; the same names appear in plans, reports, tests and benches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
-    /// Choosing and reading the samples.
+    /// Choosing and reading the samples; of complex f64 in memory also what is done as they are read:
+    /// the first butterflies behind a comb, and [`Fold`](Stage::Fold).
     Permute,
     /// Making the window.
     Window,

@@ -88,6 +88,7 @@ static bool __any_sync(unsigned, bool v) {
 }
 static bool __all_sync(unsigned mask, bool v) { return !__any_sync(mask, !v); }
 static void __syncwarp() { warp->put(0); }
+static unsigned atomicOr(unsigned* p, unsigned v) { return std::atomic_ref<unsigned>(*p).fetch_or(v); }
 
 #define ANY_LENGTH
 #include "windows.cuh"

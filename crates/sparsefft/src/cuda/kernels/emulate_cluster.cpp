@@ -195,6 +195,16 @@ static u32 atomicAdd(u32* p, u32 v) {
     *p += v;
     return before;
 }
+static u32 atomicOr(u32* p, u32 v) {
+    const u32 before = *p;
+    *p |= v;
+    return before;
+}
+static u32 atomicExch(u32* p, u32 v) {
+    const u32 before = *p;
+    *p = v;
+    return before;
+}
 template <class T> static T __ldg(const T* p) { return *p; }
 static int __popc(u32 v) { return __builtin_popcount(v); }
 static int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
@@ -249,13 +259,12 @@ template <class S, class Shared> DEV void pass(Shared& s, Gates gate) {
 }
 DEV void copy_here(Z* to, const Z* from) { *to = *from; }
 DEV void copied_here() {}
-DEV void block_sync() { __syncthreads(); }
 template <class S> DEV void arrive() {}
 template <class S> DEV void await() {
     if (S::BLOCKS > 1) cluster->meet(cluster->everyone, cluster->blocks * cluster->threads, "the cluster");
 }
 template <class S> DEV void part() {
-    if (S::BLOCKS == 1) block_sync();
+    if (S::BLOCKS == 1) __syncthreads();
 }
 template <class S> DEV void meet() { __syncthreads(); }
 template <u32 COUNT, u32 NUMBER = 1> DEV void some_threads_sync() { named_sync(NUMBER, COUNT); }

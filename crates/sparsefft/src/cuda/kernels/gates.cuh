@@ -89,8 +89,6 @@ DEV void copy_here(Z* to, const Z* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)), "l"(from) : "memory");
 }
 DEV void copied_here() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-// A barrier of the block that warps may come to from several places, which __syncthreads() may not be.
-DEV void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 // Everyone is there, and can be written to.
 template <class S> DEV void arrive() {
     if (S::BLOCKS > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -100,7 +98,7 @@ template <class S> DEV void await() {
 }
 // A barrier where gates are none: one block, or for race checkers.
 template <class S> DEV void part() {
-    if (S::BLOCKS == 1) block_sync();
+    if (S::BLOCKS == 1) __syncthreads();
 #ifdef RACECHECK
     if (S::BLOCKS > 1) {
         asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

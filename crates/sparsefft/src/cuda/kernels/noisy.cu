@@ -8,12 +8,12 @@
 //    the blocks of their k1. Some warps fold the verifying window.
 // 2. Transforms over j2: the bins. Their energies go to every block. Those warps ask for the lines at 4, 8, 12,
 //    e, 2e, 32e and make their transforms over j1.
-// 3. Every block takes the quantile of the energies, hence the noise, the weakest bin, and whether the
-//    two lines place it. Bins above the noise are decoded, as one frequency by half of the threads and
+// 3. Every block takes the quantile of the energies, hence the noise, and the power that two lines
+//    place. Bins above the noise are decoded, as one frequency by half of the threads and
 //    as two by the others. What is found goes to the blocks whose verifying buckets it reaches.
-// 4. The other bins get these lines by single sums over j2, and six warps each look for two to four frequencies on
-//    scales of their own (several.cuh). Warps without a bin transform the verifying window, one shift each of four
-//    blocks.
+// 4. The other bins, and those too weak for two lines, get these lines by single sums over j2, and six warps each look
+//    for two to four frequencies on scales of their own, in a second turn on others (several.cuh). Warps without a bin
+//    transform the verifying window, one shift each of four blocks.
 // 5. What was found leaves the verifying buckets, and they are judged.
 #include "quick.cuh"
 
@@ -283,17 +283,14 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB;
     const u32 tau = t & 3;
+    Z v[8], w[4];
+    Fold<S> fold;
     if (combs) {
         const Point<S> at(t);
         const u32 j2 = c * ROWS + at.column;
         const u64 first = args.step * (R * at.y + j2) + tau + (at.line ? far : 0), step = args.step * (R * T);
-        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return (first + q * step) & args.mask; });
         ask_turns<S>(args, w, j2, at.y);
-        block_sync();
-        arrive<S>();
-        STAMP(1)
-        columns<S>(s, v, w, c, t);
     } else {
         const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, true);
@@ -305,10 +302,15 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             const float place = place_of(i, args.e);
             s.places[i] = make_float2(place, place * place);
         }
-        Fold<S> fold(args, x, c, i);
-        block_sync();
-        arrive<S>();
-        fold.send(s, c, i);
+        fold.ask(args, x, c, i);
+    }
+    __syncthreads();
+    arrive<S>();
+    if (combs) {
+        STAMP(1)
+        columns<S>(s, v, w, c, t);
+    } else {
+        fold.send(s, c, t - S::COMB);
     }
     STAMP(2)
     // The other lines take the place of the points that have been sent.
@@ -333,10 +335,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
     const double power = sum_of<CLUSTER * S::WARPS>(s.energy, lane) * (0.125 * args.bin);
     const double rounding = ROUNDING * ROUNDING * power;
     if (combs) {
-        {
-            Z v[8];
-            rows<S>(args, s, v, t);
-        }
+        rows<S>(args, s, v, t);
         some_threads_sync<S::COMB>();
         // Energies, in the order of the blocks: quantiles do not mind.
         const auto lanes_of = [&](u32 i) {
@@ -417,7 +416,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                 guess.good = left <= floor * args.two_lines[1] + OWN_ROUNDING * s.levels.energies[local];
             }
             if (warp == S::SINGLES / 32 - 1) {
-                // The ladder's margin at the weakest bin, as in sparse.cuh; by the warp with the fewest bins.
+                // The power that has a margin of 5 on the ladder, as in sparse.cuh; by the warp with the fewest bins.
                 double least = 0.0;
                 if (all_active > 0) {
                     const double gamma = fmax(of_high_bits(weakest) * inverse_of(8.0 * floor) - 1.0, LEAST_GAMMA);
@@ -425,7 +424,6 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                     const double error = weakness * (1.0 / (two_pi * 3.0)), phase = weakness * (0.5 / two_pi);
                     const double margin = fmin(0.5 * inverse_of(far * error + phase),
                                                0.5 * S::B * args.inverse * far * inverse_of(phase));
-                    if (status == EXPLAINED && margin < 6.0) status = WEAK;
                     least = gamma * floor * 25.0 * inverse_of(margin * margin);
                 }
                 if (lane == 0) {
@@ -455,14 +453,18 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
         some_threads_sync<S::COMB>();
         STAMP(7)
         const double least = s.least;
+        // With a margin below 6 two lines do not say enough of a bin, which may be weak because its frequencies cancel.
+        const double enough = 8.0 * (36.0 / 25.0 * least + floor);
         for (u32 i = t; i < active; i += S::COMB) {
-            const Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            Guess &one = s.levels.guess.one[i], &two = s.levels.guess.two[i];
+            const u32 local = s.act[i];
+            if (s.levels.energies[local] < enough) one.good = two.good = 0;
             if (one.good) {
                 if (norm(one.a[0]) < least) s.weak = 1;
             } else if (two.good) {
                 if (norm(two.a[0]) < least || norm(two.a[1]) < least) s.weak = 1;
             } else {
-                const u32 at = atomicAdd(&s.open, 1u), local = s.act[i];
+                const u32 at = atomicAdd(&s.open, 1u);
                 if (at < S::MINE) s.opened[at] = c * ROWS + local / R + R * (local % R);
             }
         }
@@ -603,7 +605,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
             // The others peel what is known already.
             pass<S>(s, FIND_GATE);
             peel<S>(args, s, c, false, false, t - busy, S::THREADS - busy);
-            wait_for_others(3 * rounds);
+            wait_for_others(5 * rounds);
         } else {
             const u32 group = warp / S::ROLES, role = warp % S::ROLES;
             const auto group_sync = [&] { named_sync(2 + group, 32 * S::ROLES); };
@@ -614,6 +616,13 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                               : role == 3 ? 3 << 11 | 2 << 8 | (SPLIT + LINE)
                               : role == 4 ? 4 << 11 | 1
                                           : 4 << 11 | 1 << 8 | (SPLIT + 1);
+            // And those that find the most of what these leave.
+            const u32 rare = role == 0   ? 2 << 11 | 2 << 8 | CLOSE | 4 << 27 | 3 << 24 | (PATIENT + SPLIT + 2) << 16
+                             : role == 1 ? 3 << 11 | 3 << 8 | (PATIENT + 3)
+                             : role == 2 ? 3 << 11 | 4 << 8 | (PATIENT + 2)
+                             : role == 3 ? 3 << 11 | 5 << 8 | (PATIENT + SPLIT + 1)
+                             : role == 4 ? 4 << 11 | 4 << 8 | (PATIENT + 2)
+                                         : 4 << 11 | 5 << 8 | (PATIENT + 1);
 #pragma unroll 1
             for (u32 slot = group; slot < slots; slot += S::GROUPS) {
                 const u32 b = s.bins[slot * CLUSTER + c];
@@ -645,37 +654,43 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void noisy(const No
                                          args.bin};
                 u64 f = 0;
                 Z a;
-                u32 m = 0;
+                u32 m = 0, winner = S::ROLES, turn = 0;
 #pragma unroll 1
-                for (u32 rest = tries; rest && m == 0; rest >>= 16) {
-                    const u32 order = rest >> 8 & 255, many = order >> 3;
-                    if (several.stopped(order)) break;
-                    if (several.solve(rest & 255, many, order, floor, floor * args.eight_lines[many - 2] + own, least,
-                                      f, a)) {
-                        m = many;
-                        if (lane == 0) s.solved[group][role] = order;
+                for (; turn < 2 && winner == S::ROLES; turn++) {
+                    // Everyone has seen that nothing was found.
+                    if (turn) group_sync();
+#pragma unroll 1
+                    for (u32 rest = turn ? rare : tries; rest && m == 0; rest >>= 16) {
+                        const u32 order = rest >> 8 & 255, many = order >> 3;
+                        if (several.stopped(order)) break;
+                        const double limit = floor * args.eight_lines[many - 2] + own;
+                        if (several.solve(rest & 255, many, order, floor, limit, least, f, a)) {
+                            m = many;
+                            if (lane == 0) atomicExch(&s.solved[group][role], order);
+                        }
                     }
-                }
-                WORK_STAMP(27)
-                group_sync();
-                WORK_STAMP(28)
-                // The fewest frequencies, then the first rank.
-                u32 best = ~0u, winner = S::ROLES;
+                    WORK_STAMP(27)
+                    group_sync();
+                    WORK_STAMP(28)
+                    // The fewest frequencies, then the first rank.
+                    u32 best = ~0u;
 #pragma unroll
-                for (u32 k = 0; k < S::ROLES; k++) {
-                    const u32 its = s.solved[group][k];
-                    if (its && its < best) {
-                        best = its;
-                        winner = k;
+                    for (u32 k = 0; k < S::ROLES; k++) {
+                        const u32 its = s.solved[group][k];
+                        if (its && its < best) {
+                            best = its;
+                            winner = k;
+                        }
                     }
                 }
+                if (turn == 1) wait_for_others(2);
                 if (role == winner && (lane & 7) == 0 && lane / 8 < m)
                     keep<S>(args, s, MORE_GATE, c, atomicAdd(&s.found, 1u), f, a);
                 if (winner == S::ROLES && role == 0 && lane == 0) atomicAdd(&s.still, 1u);
                 WORK_STAMP(29)
                 group_sync();
             }
-            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(3);
+            if ((rounds - 1) * S::GROUPS + group >= slots) wait_for_others(5);
         }
         STAMP(12)
         __syncthreads();

@@ -83,32 +83,32 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
 
     // permute and fold: samples are asked for before anything else.
     const bool combs = t < S::COMB, helper = t >= S::DECODE;
+    const u32 i = t - S::COMB;
+    Z v[8], w[4];
+    Fold<S> fold;
     if (combs) {
         const Point<S> at(t);
         const u32 j2 = c * ROWS + at.column;
         const u64 first = args.step * (R * at.y + j2) + at.tau, step = args.step * (R * T);
-        Z v[8], w[4];
         load<8>(x, args.format, v, [&](u32 q) { return first + q * step; });
         ask_turns<S>(args, w, j2, at.y);
-        block_sync();
-        arrive<S>();
-        STAMP(1)
-        columns<S>(s, v, w, c, t);
-        STAMP(2)
     } else {
-        const u32 i = t - S::COMB;
         if (i == 0) make_gates<S>(s, c, false);
         if (i == 32) s.late = s.reach = 0;
         if (i < CLUSTER * S::OPENS) s.picks[i] = 0;
         Tables<S>(args, i).keep(s, i);
+        if (i < 32 * S::FOLDERS) fold.ask(args, x, c, i);
+    }
+    __syncthreads();
+    arrive<S>();
+    if (combs) {
+        STAMP(1)
+        columns<S>(s, v, w, c, t);
+        STAMP(2)
+    } else {
         if (i < 32 * S::FOLDERS) {
-            Fold<S> fold(args, x, c, i);
-            block_sync();
-            arrive<S>();
             fold.send(s, c, i);
         } else {
-            block_sync();
-            arrive<S>();
             if (CLUSTER > 1) wait_for_others(1);
             await<S>();
         }
@@ -131,10 +131,7 @@ template <u32 LOGB, u32 LOGV, u32 CLUSTER> static __device__ void quick(const Qu
                 s.wideness = wide;
             }
         }
-        if (combs) {
-            Z v[8];
-            rows<S>(args, s, v, t);
-        }
+        if (combs) rows<S>(args, s, v, t);
         some_threads_sync<S::DECODE>();
         STAMP(4)
         // locate: which bins hold anything.

@@ -320,7 +320,7 @@ template <class S> struct Fold {
     bool there;
 
     // The samples are asked for.
-    __device__ Fold(const Quick& args, const void* x, u32 c, u32 i) {
+    __device__ void ask(const Quick& args, const void* x, u32 c, u32 i) {
         const double* taps = (const double*)(args.tables + args.verify_taps);
         const u32 items = 4 * S::V / S::BLOCKS, reads = args.verify_reads, reach = reads / 2;
         const u32 item = c * items + i;

@@ -13,13 +13,17 @@
 //    noise: the next step corrects the last one, and step 4 asks again.
 // 4. settle: the nearest frequencies that the bin allows, if the covariance of step 3 says that they
 //    are `CERTAIN` standard deviations from the next ones; their values, and what they leave.
+// Two frequencies that no scale tells apart are the best of all pairs of neighbours, instead of steps 1 to 3.
 //
 // Lane 8i + k of the warp holds entry (i, k) of every matrix; frequency i belongs to the lanes 8i + k.
 #pragma once
 #include "locate.cuh"
 
-// Steps 1 … 4 are scales; so are e, and neighbours on all lines.
-const u32 FAR = 5, LINE = 6, SPLIT = 16;
+// Steps 1 … 4 are scales; so are e, and neighbours on all lines. CLOSE tries pairs instead of steps 1 to 3. With SPLIT
+// one frequency more is looked for, with PATIENT every step of refine is made twice.
+const u32 FAR = 5, LINE = 6, CLOSE = 7, SPLIT = 16, PATIENT = 32;
+// Neighbouring frequencies of the bin that CLOSE tries in pairs.
+const u32 TRIED = 64;
 const u32 NEAR_LINES = 4, ALL_LINES = 8, ALL_LANES = 4 * ALL_LINES;
 // Distance of the phasors of one frequency from those of the next: two neighbours of four lie in other banks.
 const u32 APART = ALL_LANES + 2;
@@ -186,8 +190,8 @@ struct Several {
     const float2* places;
     Z* phasors;
     // Of others that have explained the bin, eight times the number of their frequencies and their rank among
-    // those with as many: `others` numbers.
-    const volatile u32* solved;
+    // those with as many: `others` numbers, read and written by atomics, since nobody waits for them.
+    u32* solved;
     u32 others;
     // The third scale, the warp's lane, the bin and its comb.
     u32 e, lane, b, bins;
@@ -195,7 +199,7 @@ struct Several {
 
     // Whether the bin is explained by one that comes before this order, whose find counts in any case.
     __device__ bool stopped(u32 order) const {
-        const u32 its = lane < others ? solved[lane] : 0;
+        const u32 its = lane < others ? atomicOr(solved + lane, 0u) : 0;
         return __any_sync(~0u, its != 0 && its < order);
     }
 
@@ -408,11 +412,87 @@ struct Several {
         return (rint(near * e - fine) + fine) * inverse_of(e);
     }
 
-    // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
-    // may leave, `least` the power of the weakest value that counts. True if this row's f and a, and
-    // those of the other rows below m, explain the bin.
-    __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
-        const u32 row = lane >> 3, column = lane & 7;
+    // Σ_l v[l] conj(w^{x_l·f}), or the same of ones.
+    __device__ Z matched(u64 f, const Z* v) const {
+        const Z z = ring.root(f), one = z_of(1.0, 0.0);
+        Z sum = z_of(0.0, 0.0);
+#pragma unroll 2
+        for (u32 j = 0; j < ALL_LINES; j++) {
+            const Z turn = ring.root(ring.reduced(f * place_of(4 * j, e)));
+            Z line = v ? v[4 * j + 3] : one;
+#pragma unroll
+            for (int k = 2; k >= 0; k--) line = add_conj(v ? v[4 * j + k] : one, line, z);
+            sum = add_conj(sum, line, turn);
+        }
+        return sum;
+    }
+
+    // Two frequencies that are one to all lines but the farthest: of all pairs of TRIED that the bin allows around the
+    // phase of the near lines, the one whose fit leaves the least. Rows 0 and 1 get them. False where another pair
+    // leaves less than CERTAIN²/2 times the noise more: a wrong one would come first with a chance of CERTAIN standard
+    // deviations at most, whatever lies between them.
+    __device__ bool closest(u32 order, double noise, u64& f) const {
+        const u32 row = lane >> 3;
+        Z p = z_of(0.0, 0.0);
+        if (lane < 4 * NEAR_LINES - 1) p = add_conj(p, u[lane + 1], u[lane]);
+        p = z_of(warp_sum(p.x), warp_sum(p.y));
+        double away;
+        const u64 middle = ring.snap(turns(p), bins, bin, b, away);
+        const auto candidate = [&](u32 i) {
+            return ring.reduced(middle + ring.n + (u64)bins * i - (u64)bins * (TRIED / 2));
+        };
+        Z *matches = phasors, *overlaps = phasors + TRIED;
+        __syncwarp();
+#pragma unroll 1
+        for (u32 i = lane; i < 2 * TRIED; i += 32) {
+            const bool first = i < TRIED;
+            phasors[i] = matched(first ? candidate(i) : (u64)bins * (i - TRIED), first ? u : nullptr);
+        }
+        __syncwarp();
+        if (stopped(order)) return false;
+        // What a pair explains of the energy; a lane has all pairs of two distances, which are as many for everyone.
+        const double all = ALL_LANES;
+        double best = 0.0, second = 0.0;
+        u32 which = 0;
+#pragma unroll 1
+        for (u32 turn = 0; turn < (lane == 31 ? 1 : 2); turn++) {
+            const u32 apart = turn ? TRIED - 1 - lane : lane + 1;
+            const Z overlap = overlaps[apart];
+            const double inverse = inverse_of(all * all - norm(overlap));
+#pragma unroll 4
+            for (u32 i = 0; i + apart < TRIED; i++) {
+                const Z one = matches[i], two = matches[i + apart], cross = add_conj(z_of(0.0, 0.0), two, one);
+                const double both = cross.x * overlap.x + cross.y * overlap.y;
+                const double gain = (all * (norm(one) + norm(two)) - 2.0 * both) * inverse;
+                if (gain > best) {
+                    second = best;
+                    best = gain;
+                    which = apart << 8 | i;
+                } else if (gain > second) {
+                    second = gain;
+                }
+            }
+        }
+#pragma unroll
+        for (u32 d = 1; d < 32; d <<= 1) {
+            const double other = __shfl_xor_sync(~0u, best, d), others = __shfl_xor_sync(~0u, second, d);
+            const u32 its = __shfl_xor_sync(~0u, which, d);
+            const bool mine = best > other || (best == other && which < its);
+            second = mine ? fmax(second, other) : fmax(others, best);
+            best = mine ? best : other;
+            which = mine ? which : its;
+        }
+        const u32 low = which & 255, high = low + (which >> 8);
+        f = candidate(row == 0 ? low : high);
+        // Beyond the last one tried there may be a better one.
+        return low > 0 && high + 1 < TRIED && best - second >= 0.5 * CERTAIN * CERTAIN * noise;
+    }
+
+    // Steps 1 to 3 for one scale and m frequencies: the nearest f that the bin allows to this row's phase. False where
+    // it is not certain.
+    __device__ bool climb(u32 kind, u32 m, u32 order, double noise, u64& f) const {
+        const u32 row = lane >> 3, column = lane & 7, scale = kind & (PATIENT - 1);
+        bool again = kind & PATIENT;
         float2 mine[4];
 #pragma unroll
         for (u32 i = 0; i < 4; i++) mine[i] = w[column + 8 * i];
@@ -436,6 +516,12 @@ struct Several {
                 turn = 1;
                 continue;
             }
+            if (again) {
+                again = false;
+                turn--;
+                continue;
+            }
+            again = kind & PATIENT;
             // Others are waiting: too few frequencies show at once.
             if (turn == first && left_over > HOPELESS) return false;
             // The line at e may be left out where the phases are good enough for those at 2e and 3e.
@@ -450,6 +536,20 @@ struct Several {
         for (u32 k = 0; k < m; k++) {
             const u64 other = __shfl_sync(~0u, f, 8 * k);
             good &= k == row || row >= m || other != f;
+        }
+        return good;
+    }
+
+    // The whole, for one scale and m frequencies. `noise` is the power of a lane, `limit` what the fit
+    // may leave, `least` the power of the weakest value that counts. True if this row's f and a, and
+    // those of the other rows below m, explain the bin.
+    __device__ bool solve(u32 scale, u32 m, u32 order, double noise, double limit, double least, u64& f, Z& a) const {
+        const u32 row = lane >> 3, column = lane & 7;
+        bool good;
+        if (scale == CLOSE) {
+            good = closest(order, noise, f);
+        } else {
+            good = climb(scale, m, order, noise, f);
         }
         if (!__all_sync(~0u, good) || stopped(order)) return false;
         __syncwarp();
