@@ -1587,6 +1587,12 @@ mod tests {
                 }
             }
         }
+        // As many as there are.
+        let (truth, x) = signal(262_147, 12, 3.0, 0.1, 5);
+        let problem = Problem::new(262_147).noise(Noise::Snr(20.0)).algorithm(Algorithm::Robust);
+        let Some((head, got)) = run(&problem, &x, 2) else { return };
+        let got = got.unwrap_or_else(|why| panic!("{why} {head:?}"));
+        assert!(worst(&truth, &got) < 0.015, "{head:?}");
     }
 
     /// Bins that a comb leaves open in noise: windows start again. Half of the signals have such bins with the first
