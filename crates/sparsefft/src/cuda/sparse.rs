@@ -2,11 +2,11 @@
 //!
 //! `exact` and `robust` over a comb run entirely on the device (`kernels/sparse.cuh`): one launch,
 //! one small copy; so do both without a comb (`kernels/windows.cuh`), for other lengths, for
-//! frequencies that a comb does not spread and for bins that it leaves open in noise. Plain problems are tried by shorter kernels first (`kernels/quick.cu` without
-//! noise, `kernels/wide.cu` with many coefficients, `kernels/noisy.cu` where noise is known). What
-//! these cannot explain, and other algorithms, run in
-//! the engine of the CPU with samples that the device gathers; [`Report::place`](crate::Report)
-//! says which and why. The promise is the same either way.
+//! frequencies that a comb does not spread and for bins that it leaves open in noise. Plain problems
+//! are tried by shorter kernels first (`kernels/quick.cu` without noise, `kernels/wide.cu` with many
+//! coefficients, `kernels/noisy.cu` where noise is known). What these cannot explain, and other
+//! algorithms, run in the engine of the CPU with samples that the device gathers;
+//! [`Report::place`](crate::Report) says which and why. The promise is the same either way.
 
 use super::graph::Replays;
 use super::level::{
