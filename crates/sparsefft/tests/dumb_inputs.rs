@@ -162,6 +162,25 @@ fn a_sample_that_was_not_a_number_is_named() {
     }
 }
 
+/// Of all that the first pass reads where it lies: by a comb, and, since 262147 is prime, by a window.
+#[test]
+fn a_sample_in_memory_that_is_not_a_number_is_named() {
+    for n in [1u64 << 18, 262_147] {
+        let mut x = vec![C64::ONE; n as usize];
+        let plan = Plan::new(Problem::new(n).sparsity(3).fallback(Fallback::Never)).unwrap();
+        let read: Vec<u64> = plan.sample_indices().collect();
+        for &at in read.iter().step_by(29) {
+            x[at as usize].re = f64::INFINITY;
+            match plan.transform(&x) {
+                Err(Error::NonFinite { index, .. }) => assert_eq!(index, at, "n = {n}"),
+                other => panic!("n = {n}, sample {at}: {other:?}"),
+            }
+            x[at as usize].re = 1.0;
+        }
+        assert_eq!(plan.transform(&x).unwrap().peaks()[0].index, 0);
+    }
+}
+
 #[test]
 fn one_sample_is_not_a_number() {
     let n = 1u64 << 14;
