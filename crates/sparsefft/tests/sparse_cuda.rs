@@ -350,7 +350,8 @@ fn lengths_without_a_comb_and_structured_frequencies_are_solved_on_the_device() 
     assert!(got.certificate().is_certified() && worst(&truth, &got) < 0.005);
 }
 
-/// Noise without a comb, and noise in which a comb leaves bins open. A threshold fails once in a million transforms.
+/// Noise without a comb, and noise in which a comb leaves bins open. A threshold fails once in a million
+/// transforms.
 #[test]
 fn noise_is_solved_on_the_device_by_windows() {
     let Some(device) = device() else { return };

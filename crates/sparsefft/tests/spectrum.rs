@@ -2,7 +2,9 @@
 
 mod common;
 
-use sparsefft::{Complex, Error, Norm, Peak, Plan, Problem, Spectrum, transform};
+use sparsefft::{
+    Complex, Error, Fallback, Norm, Peak, Plan, Problem, Spectrum, Strided, transform,
+};
 use testkit::tolerance::{self, assert_close};
 use testkit::{C64, Rng, Signal, Tone, generate, oracle};
 
@@ -192,5 +194,27 @@ fn what_the_comb_steps_over_is_noticed() {
         let s = plan.transform(&samples).unwrap();
         let certificate = s.certificate();
         assert!(certificate.attempts > 1 || !certificate.is_certified(), "{certificate}");
+    }
+}
+
+/// A sample that the verifying window reads, but weighs so little that no bucket shows it: it is larger than
+/// all tones together could be. Read where it lies, and by a source that hands out copies.
+#[test]
+fn a_large_sample_at_the_edge_of_the_window_is_noticed() {
+    let k = 5;
+    for n in [1u64 << 20, 1_000_003] {
+        let plan = Plan::new(Problem::new(n).sparsity(k).fallback(Fallback::Never)).unwrap();
+        let mut rng = Rng::new(n);
+        let tones: Vec<_> =
+            rng.distinct(n, k).into_iter().map(|f| Tone { f, a: rng.phasor() }).collect();
+        let mut samples = Signal::new(n, tones).samples();
+        assert_eq!(plan.transform(&samples).unwrap().certificate().attempts, 1);
+        let edge = plan.sample_indices().last().unwrap() as usize;
+        samples[edge] += 4.0 * k as f64;
+        let copies = Strided::new(&samples, 0, 1).unwrap();
+        for s in [plan.transform(&samples).unwrap(), plan.transform(&copies).unwrap()] {
+            let certificate = s.certificate();
+            assert!(certificate.attempts > 1 || !certificate.is_certified(), "{n}: {certificate}");
+        }
     }
 }
