@@ -11,10 +11,20 @@ use crate::samples::{Line, progression};
 /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
 /// overwritten. Returns the largest |y|² of a single sample.
 pub(crate) fn fold(taps: &[f64], y: &[Line], buckets: &mut [Line]) -> f64 {
-    let (size, work) = (buckets.len(), 4 * y.len() as u64);
-    let part = |first, part: &mut [Line]| fold_part(taps, y, first, part, size);
-    let piece = threads::piece(size, work);
-    threads::reduce_chunks(buckets, piece, work, part, f64::max).unwrap_or(0.0)
+    let size = buckets.len();
+    in_parts(taps, buckets, |first, part| fold_part(taps, y, first, part, size))
+}
+
+/// Has `fold` overwrite some buckets from the first given on, in as many threads as it is worth, and
+/// returns the largest of what it returns.
+fn in_parts(
+    taps: &[f64],
+    buckets: &mut [Line],
+    fold: impl Fn(usize, &mut [Line]) -> f64 + Sync,
+) -> f64 {
+    let work = 4 * (2 * taps.len() as u64 - 1);
+    let piece = threads::piece(buckets.len(), work);
+    threads::reduce_chunks(buckets, piece, work, fold, f64::max).unwrap_or(0.0)
 }
 
 dispatch_rows! {
@@ -62,10 +72,8 @@ pub(crate) struct Walk<'a> {
 /// [`fold`] of a walk, which is read where it lies; there are at least four samples.
 pub(crate) fn fold_walk(taps: &[f64], walk: Walk<'_>, buckets: &mut [Line]) -> f64 {
     assert!(walk.samples.len() >= 4);
-    let (size, work) = (buckets.len(), 8 * taps.len() as u64);
-    let part = |first, part: &mut [Line]| fold_walk_part(taps, walk, first, part, size);
-    let piece = threads::piece(size, work);
-    threads::reduce_chunks(buckets, piece, work, part, f64::max).unwrap_or(0.0)
+    let size = buckets.len();
+    in_parts(taps, buckets, |first, part| fold_walk_part(taps, walk, first, part, size))
 }
 
 dispatch_rows! {
