@@ -160,6 +160,7 @@ pub(crate) use whole::Whole;
 #[cfg(target_arch = "x86_64")]
 mod whole {
     use super::{F4, Line, Row, Vector};
+    use crate::cpu::lanes::four_samples;
     use crate::cpu::wide::WHOLE;
     use std::arch::x86_64::*;
     use std::ops::{Add, Mul, Neg, Sub};
@@ -252,6 +253,12 @@ mod whole {
             // SAFETY: there are eight values; the instructions were found (see the trait), here and
             // below.
             F8(unsafe { _mm512_loadu_pd(from.as_ptr()) })
+        }
+
+        #[inline(always)] // four instructions
+        fn samples(from: &[f64; 8], _: usize) -> Self {
+            // SAFETY: see above.
+            F8(unsafe { four_samples(from.as_ptr()) })
         }
 
         #[inline(always)] // one instruction
@@ -382,7 +389,7 @@ mod whole {
             // SAFETY: the caller's promise.
             unsafe {
                 let apart = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-                Whole(_mm512_permutexvar_pd(apart, _mm512_loadu_pd(from)))
+                Whole(_mm512_permutexvar_pd(apart, four_samples(from)))
             }
         }
     }

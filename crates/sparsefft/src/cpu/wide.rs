@@ -25,6 +25,8 @@ pub(crate) trait Vector:
     const COUNT: usize;
     /// The values of eight that stand at COUNT·i.
     fn part(from: &[f64; 8], i: usize) -> Self;
+    /// [`part`](Vector::part) of four complex samples that are hardly in the first cache.
+    fn samples(from: &[f64; 8], i: usize) -> Self;
     /// Values 4i, 4i + 1, 4i + 2 and 4i + 3.
     fn four(self, i: usize) -> [f64; 4];
     fn splat(x: f64) -> Self;
@@ -101,6 +103,11 @@ impl<const FMA: bool> Vector for F4<FMA> {
     #[inline(always)] // a load
     fn part(from: &[f64; 8], i: usize) -> Self {
         F4(from.as_chunks::<4>().0[i])
+    }
+
+    #[inline(always)] // a load
+    fn samples(from: &[f64; 8], i: usize) -> Self {
+        Self::part(from, i)
     }
 
     #[inline(always)] // register moves

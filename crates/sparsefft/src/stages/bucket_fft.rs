@@ -887,8 +887,8 @@ mod columns {
         unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
             // SAFETY: the caller's promise.
             unsafe {
-                let a = F64x8::load(self.from.add(self.step * j));
-                let b = F64x8::load(self.from.add(self.step * (j + self.half)));
+                let a = F64x8::samples(self.from.add(self.step * j));
+                let b = F64x8::samples(self.from.add(self.step * (j + self.half)));
                 let (re, im) = F64x8::split(a.add(b), a.sub(b));
                 columns::Line { re, im }
             }
@@ -912,6 +912,21 @@ mod columns {
         }
     }
 
+    /// A loop over at most eight numbers, written out, since compilers leave loops with assembly in them as
+    /// they are, and what it fills would go through memory.
+    macro_rules! unrolled {
+        ($i:ident in $count:expr, $body:block) => {
+            unrolled!(@ $i $count, $body 0 1 2 3 4 5 6 7)
+        };
+        (@ $i:ident $count:expr, $body:block $($number:literal)*) => {{
+            const { assert!($count <= 8) };
+            $(if $number < $count {
+                let $i = $number;
+                $body
+            })*
+        }};
+    }
+
     /// The first butterflies, of sums and turned differences of lines put side by side.
     #[inline(always)] // compiled for the vectors' instructions
     unsafe fn first_of_eight<P: Pairs, const R: usize>(
@@ -929,18 +944,16 @@ mod columns {
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
         // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
         unsafe {
-            let (lower, upper) = (F64x8::halves_of(1.0, 0.0), F64x8::halves_of(0.0, 1.0));
             for (j, w) in which.zip(factors) {
                 let mut x = zeros::<F64x8, R>();
-                for (m, x) in x.iter_mut().enumerate() {
+                unrolled!(m in R, {
                     let j = j + m * level.apart;
                     pairs.soon(j + AHEAD);
                     // The sums stay, the differences turn.
-                    let turn = columns::Line::<F64x8>::splat(*apart.get_unchecked(j));
-                    let turn =
-                        columns::Line { re: turn.re.mul_add(upper, lower), im: turn.im.mul(upper) };
-                    *x = pairs.get(j).mul(turn);
-                }
+                    let turn = *apart.get_unchecked(j);
+                    let (re, im) = (F64x8::halves_of(1.0, turn.re), F64x8::halves_of(0.0, turn.im));
+                    x[m] = pairs.get(j).mul(columns::Line { re, im });
+                });
                 put(x, w.as_ptr(), tile.add(wide * j), level.apart);
             }
         }

@@ -166,7 +166,7 @@ fn fold_rounds<const FMA: bool, R: Row>(
                 };
                 let tap = R::Wide::splat(taps[h.abs_diff(steps[i] + at)]);
                 for (part, sum) in sum[..parts].iter_mut().enumerate() {
-                    let values = R::Wide::part(values_of(four), part);
+                    let values = R::Wide::samples(values_of(four), part);
                     let square = values * values;
                     peak = (square + square.swapped()).max(peak);
                     *sum = tap.mul_add(values, *sum);
