@@ -137,18 +137,33 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     if check as u64 * 4 > n {
         return None;
     }
+    let begin = begin(problem, first, snr);
+    let left = lines * (1.0 - begin as f64 / first.bins() as f64);
+    let cost = cost - left * (LINE + 2.0);
     let nanoseconds = cost + check as f64 * (LINE + 2.0) + PEEL * k as f64;
-    let samples = 4 * (lines as u64 + check as u64);
+    let samples = 4 * ((lines - left) as u64 + check as u64);
     // Noise may cross the threshold in any bin of any hash of a transform; four times the bins of
     // the first leave room for the rest.
-    let bins = match first {
-        First::Comb { bins } => bins,
-        First::Window { buckets } => buckets,
-    };
-    let sigmas = upper_quantile(problem.failure / (4 * bins) as f64);
+    let sigmas = upper_quantile(problem.failure / (4 * first.bins()) as f64);
     let menu = problem.one_pass.then(|| Menu::new(problem, first));
-    let peeling = Peeling { first, ladder, verify, sigmas, menu };
+    let peeling = Peeling { first, begin, ladder, verify, sigmas, menu };
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
+}
+
+/// The bins that are tried at first: two for each coefficient leave one in 70 with three or more.
+/// Against noise, and where k is unknown or one pass has to do, they are all needed.
+fn begin(problem: &Problem, first: First, snr: f64) -> usize {
+    match (first, problem.k()) {
+        (First::Comb { bins }, Some(k))
+            if bins.is_multiple_of(2)
+                && bins as u64 / 2 >= (2 * k).max(32)
+                && snr.is_infinite()
+                && !problem.one_pass =>
+        {
+            bins / 2
+        }
+        _ => first.bins(),
+    }
 }
 
 /// Shape of the verifying window where there is no noise.

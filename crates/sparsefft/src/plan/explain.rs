@@ -61,11 +61,18 @@ impl fmt::Display for Recipe {
 /// The steps of `exact` and `robust`.
 fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result {
     match p.first {
-        First::Comb { bins } => writeln!(
-            f,
-            "  comb: {bins} bins from lines of 4 samples, every {} samples; no leakage",
-            recipe.n / bins as u64
-        )?,
+        First::Comb { bins } => {
+            let begin = p.begin;
+            let step = recipe.n / begin as u64;
+            let more = match begin < bins {
+                true => format!(", {bins} if there is noise"),
+                false => String::new(),
+            };
+            writeln!(
+                f,
+                "  comb: {begin} bins{more}, from lines of 4 samples, every {step} samples; no leakage"
+            )?;
+        }
         First::Window { buckets } => writeln!(
             f,
             "  window: {buckets} buckets from a random walk through the signal (n has no divisor \

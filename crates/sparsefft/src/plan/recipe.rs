@@ -94,6 +94,9 @@ pub struct CombRecipe {
 pub struct Peeling {
     /// The first hash.
     pub first: First,
+    /// How many of its bins are tried at first: half of them where that is enough without noise. Noise, or
+    /// more coefficients than were asked for, then doubles them, and nothing is read twice.
+    pub begin: usize,
     /// Offsets of the lines that are certain to be needed; the bins may ask for more.
     pub ladder: Vec<u64>,
     /// Buckets of the hash that certifies the answer.
@@ -157,6 +160,16 @@ pub enum First {
         /// Number of buckets.
         buckets: usize,
     },
+}
+
+impl First {
+    /// Its bins or buckets.
+    pub fn bins(self) -> usize {
+        match self {
+            First::Comb { bins } => bins,
+            First::Window { buckets } => buckets,
+        }
+    }
 }
 
 /// Predicted cost of one way to do it.

@@ -186,6 +186,21 @@ impl BucketFft {
         Added::Nothing
     }
 
+    /// Makes the transform of all from that of the even lines, which stands in the first half, and that
+    /// of the odd ones, each scaled by the inverse of its size; the result is scaled likewise.
+    pub(crate) fn join(&self, lines: &mut [Line]) {
+        assert!(lines.len() == self.size && self.size.is_multiple_of(2));
+        #[cfg(target_arch = "x86_64")]
+        if let Steps::Columns(plan) = &self.steps
+            && let Some(factors) = plan.factors()
+        {
+            return join_halves(lines, factors);
+        }
+        let unity = Unity::new(self.size as u64);
+        let factors: Vec<_> = (0..self.size as u64 / 2).map(|j| unity.power(j, 1).conj()).collect();
+        join_halves(lines, &factors);
+    }
+
     /// Whether lines can be transformed in their place without a copy.
     pub(crate) fn works_within(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -269,6 +284,23 @@ fn scale_all_body<const FMA: bool>(lines: &mut [Line], factor: f64) {
     let factor = F4::<FMA>::splat(factor);
     for line in lines {
         (line.re, line.im) = ((F4(line.re) * factor).0, (F4(line.im) * factor).0);
+    }
+}
+
+dispatch! {
+    /// Butterflies of the first half of these lines and the second one, which is turned by these factors.
+    fn join_halves(lines: &mut [Line], factors: &[Complex<f64>]) = join_halves_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles once per instruction set
+fn join_halves_body<const FMA: bool>(lines: &mut [Line], factors: &[Complex<f64>]) {
+    let (even, odd) = lines.split_at_mut(factors.len());
+    for ((even, odd), w) in even.iter_mut().zip(odd).zip(factors) {
+        let (a, b) = (load::<FMA>(even), times(load(odd), *w));
+        let half = F4::splat(0.5);
+        let (sum, difference) = (add(a, b), sub(a, b));
+        store(even, V { re: sum.re * half, im: sum.im * half });
+        store(odd, V { re: difference.re * half, im: difference.im * half });
     }
 }
 
@@ -536,6 +568,11 @@ mod columns {
             };
             let apart = (0..size as u64 / 2).map(|j| root(j, size as u64)).collect();
             Plan { size, passes, apart }
+        }
+
+        /// e^{-2πij/B} for j below B/2, where they are at hand.
+        pub(super) fn factors(&self) -> Option<&[Complex<f64>]> {
+            (!self.apart.is_empty()).then_some(&self.apart)
         }
 
         /// See [`reads_samples`](super::BucketFft::reads_samples).
@@ -1000,6 +1037,34 @@ mod columns {
 mod tests {
     use super::*;
     use crate::stages::number::Rng;
+
+    #[test]
+    fn halves_make_the_whole() {
+        let mut rng = Rng::new(12, 0);
+        let mut uniform = || rng.next() as f64 / u64::MAX as f64 - 0.5;
+        for size in [2, 6, 16, 32, 128, 250, 4096] {
+            let mut line =
+                || Line { re: [(); 4].map(|_| uniform()), im: [(); 4].map(|_| uniform()) };
+            let lines: Vec<Line> = (0..size).map(|_| line()).collect();
+            let transform = |lines: &[Line]| {
+                let fft = BucketFft::new(lines.len());
+                let mut scratch = vec![Line::ZERO; fft.scratch_len()];
+                let mut out = lines.to_vec();
+                fft.process(lines, &mut out, &mut scratch, 1.0 / lines.len() as f64);
+                out
+            };
+            let half = |first: usize| -> Vec<Line> {
+                transform(&lines.iter().skip(first).step_by(2).copied().collect::<Vec<_>>())
+            };
+            let mut joined = [half(0), half(1)].concat();
+            BucketFft::new(size).join(&mut joined);
+            for (a, b) in joined.iter().zip(transform(&lines)) {
+                for tau in 0..4 {
+                    assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-14, "size {size}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_smooth_size_equals_the_naive_dft() {

@@ -43,6 +43,8 @@ pub(crate) struct Hash {
     pub(crate) buckets: usize,
     pub(crate) kind: Kind,
     fft: Arc<BucketFft>,
+    /// The number of bins that it began with.
+    began: usize,
     /// In a box, since hashes change hands often.
     buffers: Box<Buffers>,
 }
@@ -141,12 +143,13 @@ impl Hash {
             None => Box::default(),
         };
         buffers.clear();
-        Hash { n: run.plan.problem.n, buckets, kind, fft, buffers }
+        Hash { n: run.plan.problem.n, buckets, kind, fft, began: buckets, buffers }
     }
 
     /// A hash without measurements or buffers.
     pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        Hash { n, buckets: fft.size(), kind, fft, buffers: Box::default() }
+        let buckets = fft.size();
+        Hash { n, buckets, kind, fft, began: buckets, buffers: Box::default() }
     }
 
     /// Number of lanes per bin.
@@ -389,13 +392,32 @@ impl Hash {
         Ok(finer)
     }
 
+    /// A comb with twice the bins, reading what lies between its samples: with U and V the bins at the
+    /// offsets D and D + n/2B, they are ½(U\[b\] ± e^{-πi b/B} V\[b\]).
+    pub(crate) fn double(mut self, run: &mut Run<'_>) -> Result<Hash, Error> {
+        let size = 2 * self.buckets;
+        let fft = run.plan.fft(size);
+        if self.kept || self.offsets.len() != 1 {
+            return self.refine(run, fft);
+        }
+        let d = self.offsets[0];
+        self.measure_more(run, d + self.n / size as u64)?;
+        let Buffers { offsets, measured, .. } = &mut *self.buffers;
+        offsets.truncate(1);
+        fft.join(&mut measured[..size]);
+        (self.buckets, self.fft) = (size, fft);
+        self.sum_energies();
+        run.clock.lap(Stage::BucketFft);
+        Ok(self)
+    }
+
     /// Hands the buffers back.
     pub(crate) fn recycle(self, run: &mut Run<'_>) {
         if run.workspace.shells.len() >= MOST_SHELLS {
             run.workspace.shells.remove(0);
         }
         let comb = matches!(self.kind, Kind::Comb);
-        run.workspace.shells.push(Shell { comb, buckets: self.buckets, buffers: self.buffers });
+        run.workspace.shells.push(Shell { comb, buckets: self.began, buffers: self.buffers });
     }
 
     /// The bins that f reaches.

@@ -28,6 +28,8 @@ pub(super) const OWN_ROUNDING: f64 = 1e-26;
 pub(super) const WINDOW_ROUNDING: f64 = 1e-24;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.35;
+/// The same where its bins can still be doubled.
+const CROWDED_AT_FIRST: f64 = 0.47;
 /// Power below which squares of samples lose their digits.
 const TINY_POWER: f64 = 1e-250;
 /// Least signal-to-noise ratio of a lane for which a ladder is built.
@@ -50,6 +52,8 @@ pub(super) struct Engine<'r, 'a> {
     /// Standard deviations of every threshold.
     pub(super) sigmas: f64,
     pub(super) attempt: u32,
+    /// Bins of the comb once they have been doubled.
+    room: usize,
     /// Whether the bins may hold noise.
     pub(super) noisy: bool,
     /// Noise power of one sample.
@@ -97,12 +101,15 @@ impl<'r, 'a> Engine<'r, 'a> {
         known.clear();
         suspects.clear();
         loose.clear();
+        let mut scratch = scratch.unwrap_or_default();
+        scratch.clear();
         Engine {
             run,
             n,
             unity: Unity::new(n),
             sigmas,
             attempt,
+            room: 0,
             noisy: false,
             noise: 0.0,
             power: 0.0,
@@ -117,7 +124,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             weak: 0,
             blind: false,
             tolerant: false,
-            scratch: scratch.unwrap_or_default(),
+            scratch,
         }
     }
 
@@ -167,32 +174,38 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
-    /// Sets the noise power from the quiet bins of a hash: the p-quantile of their energies,
-    /// corrected for the share that is occupied. Lists the bins that are active then.
+    /// Sets the noise power and lists the bins that are active then.
     fn measure_noise(&mut self, hash: &Hash, list: &mut Vec<u32>) {
-        if self.declared_exact() {
-            return self.active(hash, list);
+        if !self.declared_exact() {
+            self.noise = 0.0;
+        }
+        self.active(hash, list);
+        self.leave_out_noise(hash, list);
+    }
+
+    /// Where these bins, which are active without noise, are so many that there is some: sets its power
+    /// from the quiet bins of a hash, by the p-quantile of their energies, corrected for the share that is
+    /// occupied, and lists the bins that are active then.
+    fn leave_out_noise(&mut self, hash: &Hash, list: &mut Vec<u32>) {
+        // If quiet bins are silent to rounding, there is no noise to measure.
+        if self.declared_exact() || !self.is_crowded(hash, list) {
+            return;
         }
         let per_lane = match &hash.kind {
             Kind::Comb => hash.buckets as f64,
             Kind::Window { kaiser, .. } => 1.0 / kaiser.energy(),
         };
-        // If quiet bins are silent to rounding, there is no noise to measure.
-        self.noise = 0.0;
+        let scratch = &mut self.run.workspace.energies;
+        let p = 0.3;
+        self.noise = floor(&hash.energy, hash.lanes(), p, scratch) * per_lane;
         self.active(hash, list);
-        if (list.len() as f64) > CROWDED * hash.buckets as f64 {
-            let scratch = &mut self.run.workspace.energies;
-            let p = 0.3;
-            self.noise = floor(&hash.energy, hash.lanes(), p, scratch) * per_lane;
-            self.active(hash, list);
-            let occupied = list.len() as f64 / hash.buckets as f64;
-            let quiet = (p / (1.0 - occupied.min(0.6))).min(0.75);
-            // The same rank among the quiet bins alone.
-            let value = self.noise * quantile(hash.lanes(), p);
-            self.noise = value / quantile(hash.lanes(), quiet);
-            self.noisy = true;
-            self.active(hash, list);
-        }
+        let occupied = list.len() as f64 / hash.buckets as f64;
+        let quiet = (p / (1.0 - occupied.min(0.6))).min(0.75);
+        // The same rank among the quiet bins alone.
+        let value = self.noise * quantile(hash.lanes(), p);
+        self.noise = value / quantile(hash.lanes(), quiet);
+        self.noisy = true;
+        self.active(hash, list);
     }
 
     /// Adds the lines that the weakest active bin needs. `false` if no ladder can place it.
@@ -241,15 +254,28 @@ impl<'r, 'a> Engine<'r, 'a> {
         })
     }
 
-    /// A comb of all frequencies, then windows for what it leaves.
+    /// Whether these active bins are too many for a first hash.
+    fn is_crowded(&self, hash: &Hash, active: &[u32]) -> bool {
+        let most = if self.is_half(hash) { CROWDED_AT_FIRST } else { CROWDED };
+        active.len() as f64 > most * hash.buckets as f64
+    }
+
+    /// Whether this is a comb whose bins can still be doubled.
+    fn is_half(&self, hash: &Hash) -> bool {
+        matches!(hash.kind, Kind::Comb) && hash.buckets < self.room
+    }
+
+    /// A comb of all frequencies, then windows for what it leaves. It has the first number of bins, and
+    /// the second one if there is noise or too much else in them.
     pub(super) fn comb_attempt(
         &mut self,
-        bins: usize,
+        [bins, room]: [usize; 2],
         previous: Option<Hash>,
         ladder: &[u64],
     ) -> Result<Outcome, Error> {
         let fft = self.run.plan.fft(bins);
-        let comb = match previous {
+        self.room = room;
+        let mut comb = match previous {
             Some(coarse) => coarse.refine(self.run, fft)?,
             None => {
                 let mut comb = Hash::new(self.run, fft, Kind::Comb);
@@ -265,7 +291,13 @@ impl<'r, 'a> Engine<'r, 'a> {
             return Ok(Outcome::Short(refuse(self.run, TOO_SMALL, 1)));
         }
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
-        self.measure_noise(&comb, &mut active);
+        self.active(&comb, &mut active);
+        if self.is_half(&comb) && self.is_crowded(&comb, &active) {
+            comb = comb.double(self.run)?;
+            self.power = comb.total / comb.lanes() as f64;
+            self.active(&comb, &mut active);
+        }
+        self.leave_out_noise(&comb, &mut active);
         self.look(comb, active)
     }
 
@@ -273,7 +305,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn look(&mut self, mut comb: Hash, mut active: Vec<u32>) -> Result<Outcome, Error> {
         let bins = comb.buckets;
         let least_noise = self.noise;
-        let mut crowded = active.len() as f64 > CROWDED * bins as f64;
+        let mut crowded = self.is_crowded(&comb, &active);
         let mut placed = true;
         if !crowded && self.noisy {
             let before = comb.offsets.len();
@@ -284,7 +316,7 @@ impl<'r, 'a> Engine<'r, 'a> {
                     (self.noisy, self.noise) = (true, self.noise.max(least_noise));
                     self.active(&comb, &mut active);
                 }
-                crowded = active.len() as f64 > CROWDED * bins as f64;
+                crowded = self.is_crowded(&comb, &active);
             }
         }
         self.run.clock.lap(Stage::Certify);
@@ -331,6 +363,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.known.clear();
         self.suspects.clear();
         self.loose.clear();
+        self.scratch.clear();
         let first = if self.comb.is_some() { 0 } else { 1 };
         self.witness = None;
         while self.windows.len() > first {
@@ -479,6 +512,8 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Decodes bins that hold more than one frequency.
     fn decode_shared(&mut self, comb: &mut Hash, shared: &[u32], limit: f64) {
         let least = if self.noisy { OWN_SHARE } else { 0.0 };
+        // In noise, and with lines far apart, it is their phases that place a frequency.
+        let elsewhere = self.noisy || comb.offsets.len() > 1;
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
         comb_doubles(comb.bins(self.unity), shared, &mut doubles);
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
@@ -498,7 +533,11 @@ impl<'r, 'a> Engine<'r, 'a> {
                     });
                 }
                 let most = limit + OWN_ROUNDING * comb.energy[b];
-                match found.filter(|(_, pair)| pair.residual <= most && pair.apart >= least) {
+                let sure = |both: &[Coefficient; 2], apart: f64| {
+                    elsewhere || self.is_placed(comb, both, 5.0 * apart, most)
+                };
+                let found = found.filter(|(_, pair)| pair.residual <= most && pair.apart >= least);
+                match found.filter(|(both, pair)| sure(both, pair.apart)) {
                     Some((both, pair)) => {
                         both.into_iter().for_each(|c| self.take(c));
                         comb.energy[b] = pair.residual;
@@ -509,6 +548,22 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         self.run.workspace.doubles = doubles;
+    }
+
+    /// Whether the next frequency that a bin of the comb allows would leave more than `most` of any of
+    /// these: one that is far weaker than what it shares its bin with may vanish in the rounding of that
+    /// before it can be placed. `spread` is the share of its own times Σ(t - t̄)² over the shifts.
+    pub(super) fn is_placed(
+        &self,
+        comb: &Hash,
+        members: &[Coefficient],
+        spread: f64,
+        most: f64,
+    ) -> bool {
+        /// Others of the bin may move along and make up for most of it.
+        const ALONE: f64 = 0.03;
+        let step = std::f64::consts::TAU * comb.buckets as f64 / self.n as f64;
+        members.iter().all(|c| ALONE * spread * step * step * c.a.norm_sqr() > most)
     }
 
     /// Notes a decoded frequency, or that it is too weak to be placed.

@@ -68,10 +68,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
     let mut attempts = 1;
     let mut sigmas = recipe.sigmas;
     let known_k = problem.k().is_some();
-    let planned = match recipe.first {
-        First::Comb { bins } => bins as u64,
-        First::Window { buckets } => buckets as u64,
-    };
+    let planned = recipe.first.bins() as u64;
     let mut tries = 0;
     let mut first_read = 0;
     let wide = (8 * problem.k().unwrap_or(64)).max(256).next_power_of_two() as usize;
@@ -86,7 +83,8 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         let outcome = threads::with_team(work as u64, || {
             let outcome = match first {
                 First::Comb { bins } => {
-                    engine.comb_attempt(bins, previous.take(), &recipe.ladder)?
+                    let begin = if tries == 0 { recipe.begin } else { bins };
+                    engine.comb_attempt([begin, bins], previous.take(), &recipe.ladder)?
                 }
                 First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
             };
@@ -177,7 +175,7 @@ pub(crate) fn sample_indices<'a>(
     let window =
         |buckets, beta, stream| hash(plan.fft(buckets), window_kind(plan, buckets, beta, stream));
     let first = match recipe.first {
-        First::Comb { bins } => hash(plan.fft(bins), Kind::Comb),
+        First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
         First::Window { buckets } => window(buckets, BETAS[4], 0),
     };
     let verify = window(recipe.verify, plan::VERIFY_BETA, VERIFY_STREAM);

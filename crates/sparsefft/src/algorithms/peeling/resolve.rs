@@ -40,6 +40,9 @@ pub(super) struct Scratch {
     open: Vec<u32>,
     owner: Vec<u32>,
     shared: Vec<Shared>,
+    /// The bins of a coarser comb at the offset [`NEXT`] in which open bins were looked for, those that hold
+    /// one less what was known then; none if there is no such comb.
+    coarse: Vec<Line>,
     crowds: Vec<Crowd>,
     chosen: Vec<u32>,
     part: Vec<Coefficient>,
@@ -57,7 +60,47 @@ struct Fit {
     apart: f64,
 }
 
+/// Offset of the coarser comb.
+const NEXT: u64 = 4;
+
+/// The offsets of the lines of a bin that a coarser comb has seen too.
+const BOTH: [u64; 2] = [0, NEXT];
+
+impl Scratch {
+    /// Forgets what belongs to one attempt.
+    pub(super) fn clear(&mut self) {
+        self.coarse.clear();
+    }
+}
+
 impl Engine<'_, '_> {
+    /// Of an open bin of a comb with one line only, if a coarser comb has seen it too: the other open bins
+    /// which that one cannot tell apart from it. `None` where one of them needs its lines itself.
+    fn beside(&self, b: usize) -> Option<impl Iterator<Item = usize>> {
+        let comb = self.comb.as_ref().filter(|comb| comb.offsets.len() == 1)?;
+        let (rough, most) = (self.scratch.coarse.len(), most_members(comb.lanes()));
+        let is_open = |b: usize| self.suspects.binary_search(&(b as u32)).is_ok();
+        if rough == 0 || !is_open(b) {
+            return None;
+        }
+        let all = (b % rough..comb.buckets).step_by(rough);
+        let others = all.filter(move |&other| other != b && is_open(other));
+        let settled = others.clone().all(|other| self.known.members(other).count() <= most);
+        settled.then_some(others)
+    }
+
+    /// The line of such a bin, and the next one: what the coarser comb holds less what is known in the
+    /// other bins. What was known when it was measured is out.
+    fn both_lines(&self, b: usize) -> Option<[Line; 2]> {
+        let others = self.beside(b)?;
+        let comb = self.comb.as_ref()?;
+        let mut next = [self.scratch.coarse[b % self.scratch.coarse.len()]];
+        for i in others.flat_map(|other| self.known.members(other)) {
+            peel_bin(&mut next, &BOTH[1..], self.unity, &self.known[i]);
+        }
+        Some([comb.measured[b], next[0]])
+    }
+
     /// The lines of a comb bin less what is known in it.
     fn rest_of<'b>(&self, comb: &'b Hash, b: usize, out: &'b mut [Line; MAX_LINES]) -> Lanes<'b> {
         for (to, from) in out.iter_mut().zip(comb.measured_lanes_of(b).lines()) {
@@ -72,10 +115,18 @@ impl Engine<'_, '_> {
 
     /// Recomputes what is left in a comb bin.
     fn refresh_bin(&mut self, b: usize) {
-        let Some(mut comb) = self.comb.take() else { return };
-        let mut lines = [Line::ZERO; MAX_LINES];
-        comb.energy[b] = self.rest_of(&comb, b, &mut lines).lines().map(line_energy).sum();
-        self.comb = Some(comb);
+        let Some(comb) = &self.comb else { return };
+        let mut energy = 0.0;
+        for (line, d) in comb.measured_lanes_of(b).lines().zip(&comb.offsets) {
+            let mut rest = [*line];
+            for i in self.known.members(b) {
+                peel_bin(&mut rest, &[*d], self.unity, &self.known[i]);
+            }
+            energy += line_energy(&rest[0]);
+        }
+        if let Some(comb) = &mut self.comb {
+            comb.energy[b] = energy;
+        }
     }
 
     /// Adds amplitude at f: peels it from every hash.
@@ -106,10 +157,8 @@ impl Engine<'_, '_> {
     /// to the first. A coarser comb gives them: once what is known is taken out of its bins, most of
     /// those that hold an open bin hold nothing else. Its samples lie beside those that were read.
     pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
-        /// Offset of the coarser comb.
-        const NEXT: u64 = 4;
-        /// Coarse bins per open one, by estimate: more would cost what the windows cost that they save.
-        const ROOM: u64 = 16;
+        /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
+        const ROOM: u64 = 11;
         let open = self.suspects.len() as u64;
         let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
         let alone = self.comb.as_ref().is_some_and(|comb| comb.offsets[..] == [0]);
@@ -137,7 +186,7 @@ impl Engine<'_, '_> {
         }
         for c in self.known.iter() {
             let b = residue(c.f, bins);
-            if owner[b] < SEVERAL {
+            if owner[b] != NONE {
                 peel_bin(&mut coarse.measured[b..=b], &[NEXT], self.unity, c);
             }
         }
@@ -155,6 +204,10 @@ impl Engine<'_, '_> {
                 let limit = self.limit(&coarse, SHIFTS - m);
                 self.decode_crowd(&mut comb, &mut shared, m, limit);
             }
+            self.scratch.coarse.clear();
+            if !shared.is_empty() || owner.contains(&SEVERAL) {
+                self.scratch.coarse.extend_from_slice(&coarse.measured[..bins as usize]);
+            }
             self.scratch.shared = shared;
             self.comb = Some(comb);
         }
@@ -171,8 +224,12 @@ impl Engine<'_, '_> {
         crowds(self.unity, comb.buckets, m, shared, &mut found);
         let mut crowds = found.iter();
         shared.retain(|bin| {
-            let explained =
-                |c: &&Crowd| c.apart > APART && c.residual <= limit + OWN_ROUNDING * c.energy;
+            let explained = |c: &&Crowd| {
+                let most = limit + OWN_ROUNDING * c.energy;
+                c.apart > APART
+                    && c.residual <= most
+                    && self.is_placed(comb, &c.members[..m], 42.0 * c.apart, most)
+            };
             let Some(crowd) = crowds.next().filter(explained) else { return true };
             crowd.members[..m].iter().for_each(|c| _ = self.known.push(*c));
             comb.energy[bin.bin as usize] = crowd.left;
@@ -215,8 +272,10 @@ impl Engine<'_, '_> {
             let missing = k.map_or(0, |k| k.saturating_sub(self.known.len() as u64));
             let left = open.max(missing);
             let wanted = (room << (round / 2)).saturating_mul(left << (2 * stalled));
-            let weakest = self.weakest_open().max(f64::MIN_POSITIVE);
-            let quiet = (100.0 * self.noise / weakest) as u64;
+            let quiet = match self.noise > 0.0 {
+                true => (100.0 * self.noise / self.weakest_open().max(f64::MIN_POSITIVE)) as u64,
+                false => 0,
+            };
             let quiet = quiet.min(self.most_buckets());
             // Not so few that peeling what is known would fill every bucket many times over.
             let roomy = self.known.len() as u64 / 16;
@@ -705,19 +764,55 @@ impl Engine<'_, '_> {
     /// Fits the members of a comb bin, or all but one, to what was measured; `None` where that does
     /// not explain the bin. The members fitted are left in the scratch.
     fn refit(&mut self, b: usize, except: Option<u64>) -> Option<Fit> {
+        let both = self.both_lines(b);
         let comb = self.comb.take()?;
         let mut members = std::mem::take(&mut self.scratch.members);
         members.clear();
         members
             .extend(self.known.members(b).map(|i| self.known[i].f).filter(|&f| Some(f) != except));
-        let lanes = comb.measured_lanes_of(b);
-        let fitted = self.fit_bin(lanes, &members);
-        let own = OWN_ROUNDING * lanes.energy();
-        let dof = lanes.count().saturating_sub(members.len()).max(1);
-        let fitted = fitted.filter(|fit| fit.residual <= self.limit(&comb, dof) + own);
+        let fitted = self.fit_to_all(&comb, b, both.as_ref(), &members);
         self.scratch.members = members;
         self.comb = Some(comb);
         fitted
+    }
+
+    /// Fits frequencies to all lanes of a comb bin, those of a coarser comb included; `None` where that
+    /// does not explain it.
+    fn fit_to_all(
+        &mut self,
+        comb: &Hash,
+        b: usize,
+        both: Option<&[Line; 2]>,
+        f: &[u64],
+    ) -> Option<Fit> {
+        // The bin's own where they are enough: the others are right only when their bins are known.
+        let both = both.filter(|_| f.len() > most_members(comb.lanes()));
+        let lanes = match both {
+            Some(both) => Lanes::new(both, &BOTH),
+            None => comb.measured_lanes_of(b),
+        };
+        let mut fit = self.fit_bin(lanes, f)?;
+        let dof = lanes.count().saturating_sub(f.len()).max(1);
+        // Coarser bins hold more rounding.
+        let more = both.map_or(1.0, |_| comb.buckets as f64 / self.scratch.coarse.len() as f64);
+        let most = more * self.limit(comb, dof) + OWN_ROUNDING * lanes.energy();
+        if fit.residual > most {
+            return None;
+        }
+        if let Some(both) = both {
+            // What is left of the comb's own.
+            let mut line = [both[0]];
+            for (&f, &value) in f.iter().zip(&fit.values) {
+                peel_bin(
+                    &mut line,
+                    &BOTH[..1],
+                    self.unity,
+                    &coefficient(self.unity, Found { f, value }),
+                );
+            }
+            fit.residual = line_energy(&line[0]);
+        }
+        Some(fit)
     }
 
     /// Gives the members in the scratch the values of their fit, in every hash.
@@ -763,8 +858,10 @@ impl Engine<'_, '_> {
 
     /// Whether a comb bin has so many members that it cannot be fitted by itself.
     pub(super) fn overfull(&self, b: usize) -> bool {
-        let most = self.comb.as_ref().map_or(0, |comb| most_members(comb.lanes()));
-        self.known.members(b).count() > most
+        let own = self.comb.as_ref().map_or(4, |comb| comb.lanes());
+        let members = self.known.members(b).count();
+        members > most_members(own)
+            && (self.beside(b).is_none() || members > most_members(4 * BOTH.len()))
     }
 
     /// Measures one more line of the comb, next to the first, so that overfull bins can be fitted.
@@ -819,6 +916,7 @@ impl Engine<'_, '_> {
         if known == 0 {
             return None;
         }
+        let both = self.both_lines(b);
         let comb = self.comb.take()?;
         // The residual carries the error of the window's values: decode first, then judge by a
         // joint fit of the measured bin.
@@ -830,8 +928,6 @@ impl Engine<'_, '_> {
         let mut members = std::mem::take(&mut self.scratch.members);
         members.clear();
         members.extend(self.known.members(b).map(|i| self.known[i].f));
-        let lanes = comb.measured_lanes_of(b);
-        let own = OWN_ROUNDING * lanes.energy();
         let mut found = None;
         for extra in [Some([Some(one.f), None]), two].into_iter().flatten() {
             members.truncate(known);
@@ -840,12 +936,11 @@ impl Engine<'_, '_> {
             if fresh == 0 {
                 continue;
             }
-            let Some(fit) = self.fit_bin(lanes, &members) else { continue };
-            let limit = self.limit(&comb, lanes.count() - members.len()) + own;
+            let Some(fit) = self.fit_to_all(&comb, b, both.as_ref(), &members) else { continue };
             // The comb is out of its place here, so only the windows may object.
             let objected =
                 (known..members.len()).any(|i| self.contradicted(members[i], fit.values[i]));
-            if fit.residual <= limit && !objected {
+            if !objected {
                 found = Some([members.get(known).copied(), members.get(known + 1).copied()]);
                 break;
             }
