@@ -57,3 +57,19 @@ macro_rules! dispatch {
     };
 }
 pub(crate) use dispatch;
+
+/// A loop over at most eight numbers, written out, since compilers leave loops with assembly in them as
+/// they are, and what it fills would go through memory.
+macro_rules! unrolled {
+    ($i:ident in $count:expr, $body:block) => {
+        $crate::cpu::unrolled!(@ $i $count, $body 0 1 2 3 4 5 6 7)
+    };
+    (@ $i:ident $count:expr, $body:block $($number:literal)*) => {{
+        const { assert!($count <= 8) };
+        $(if $number < $count {
+            let $i = $number;
+            $body
+        })*
+    }};
+}
+pub(crate) use unrolled;

@@ -528,7 +528,7 @@ mod columns {
     use crate::Complex;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
-    use crate::cpu::{has_eight, has_fma, threads};
+    use crate::cpu::{has_eight, has_fma, threads, unrolled};
     use crate::dense::{Shared, root};
     use crate::samples::Line;
     use std::arch::x86_64::{_MM_HINT_T1, _mm_add_pd, _mm_loadu_pd, _mm_prefetch, _mm_storeu_pd};
@@ -947,21 +947,6 @@ mod columns {
             between::<F64x8>(passes, part, tile);
             by_radix!(passes.last(), last_of_eight(passes, part, tile, out, factor, energy))
         }
-    }
-
-    /// A loop over at most eight numbers, written out, since compilers leave loops with assembly in them as
-    /// they are, and what it fills would go through memory.
-    macro_rules! unrolled {
-        ($i:ident in $count:expr, $body:block) => {
-            unrolled!(@ $i $count, $body 0 1 2 3 4 5 6 7)
-        };
-        (@ $i:ident $count:expr, $body:block $($number:literal)*) => {{
-            const { assert!($count <= 8) };
-            $(if $number < $count {
-                let $i = $number;
-                $body
-            })*
-        }};
     }
 
     /// The first butterflies, of sums and turned differences of lines put side by side.

@@ -140,6 +140,8 @@ pub(crate) fn corrections(
 ) {
     /// Steps that nearly dependent columns may take.
     const STEPS: usize = 100;
+    /// Square of a change that a value does not notice.
+    const ROUNDING: f64 = 1e-31;
     let count = known.len();
     eq.norms.clear();
     eq.norms.resize(count, 0.0);
@@ -164,9 +166,13 @@ pub(crate) fn corrections(
     eq.change.resize(count, Complex::ZERO);
     eq.direction.clone_from(&eq.right);
     let start = energy(&eq.right);
+    // What is less than the rounding of the values does not change them.
+    let values: f64 =
+        known.iter().zip(&eq.norms).map(|(c, norm)| c.a.norm_sqr() * norm * norm).sum();
+    let least = (goal * start).max(ROUNDING * values / count as f64);
     let mut size = start;
     for _ in 0..STEPS {
-        if size <= goal * start || size == 0.0 {
+        if size <= least || size == 0.0 {
             break;
         }
         eq.image.clone_from(&eq.direction);

@@ -4,8 +4,8 @@
 
 use crate::Complex;
 use crate::cpu::rows::{Row, dispatch_rows};
-use crate::cpu::threads;
 use crate::cpu::wide::{F4, Vector};
+use crate::cpu::{threads, unrolled};
 use crate::samples::{Line, progression};
 
 /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
@@ -139,53 +139,103 @@ fn fold_rounds<const FMA: bool, R: Row>(
     buckets: &mut [Line],
     mut peak: R::Wide,
 ) -> R::Wide {
-    let Walk { samples, start, step } = walk;
-    let (n, h) = (samples.len(), taps.len() - 1);
-    let parts = 8 / R::Wide::COUNT;
     for round in (0..met.1).step_by(AT_A_TIME) {
-        let count = (met.1 - round).min(AT_A_TIME);
-        let mut steps = [0; AT_A_TIME];
-        let mut places = [0; AT_A_TIME];
-        for i in 0..count {
-            steps[i] = met.0 + (round + i) * size;
-            places[i] = progression(start, step, steps[i] as u64, n as u64) as usize;
-        }
-        let step = (step % n as u64) as usize;
-        for (at, bucket) in buckets.iter_mut().enumerate() {
-            // Complex numbers as they lie: they are taken apart when all is added up.
-            let mut sum = [R::Wide::splat(0.0); 2];
-            for i in 0..count {
-                let place = places[i];
-                let around;
-                let four = match samples[place..].first_chunk::<4>() {
-                    Some(four) => four,
-                    None => {
-                        around = around_the_end(samples, place);
-                        &around
-                    }
-                };
-                let tap = R::Wide::splat(taps[h.abs_diff(steps[i] + at)]);
-                for (part, sum) in sum[..parts].iter_mut().enumerate() {
-                    let values = R::Wide::samples(values_of(four), part);
-                    let square = values * values;
-                    peak = (square + square.swapped()).max(peak);
-                    *sum = tap.mul_add(values, *sum);
+        let met = (met.0 + round * size, (met.1 - round).min(AT_A_TIME));
+        let rounds = Rounds::new(taps, walk, met.0, size, round > 0);
+        macro_rules! of {
+            ($($count:literal)*) => {
+                match met.1 {
+                    $($count => fold_some::<FMA, R, $count>(rounds, buckets, peak),)*
+                    _ => peak,
                 }
-                let next = place + step;
-                places[i] = if next >= n { next - n } else { next };
-            }
-            let (low, high) = if parts == 1 {
-                (sum[0].four(0), sum[0].four(1))
-            } else {
-                (sum[0].four(0), sum[1].four(0))
             };
-            let (re, im) = F4::<FMA>(low).split(F4(high));
-            let line = R::of(re, im);
-            if round == 0 {
-                line.store(bucket);
+        }
+        peak = of!(1 2 3 4 5 6 7 8);
+    }
+    peak
+}
+
+/// Where rounds meet their first bucket; not all need be meant.
+#[derive(Clone, Copy)]
+struct Rounds<'a> {
+    samples: &'a [Complex<f64>],
+    taps: &'a [f64],
+    /// The places of the samples, and how far it is to those of the next bucket.
+    places: [usize; AT_A_TIME],
+    step: usize,
+    /// The taps: |t| of the walk, which grows from the middle on and falls before. Bucket 0 is met at
+    /// t = 0, so no round passes the middle.
+    tap: [usize; AT_A_TIME],
+    after: [bool; AT_A_TIME],
+    /// Whether to add to what is there.
+    more: bool,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(taps: &'a [f64], walk: Walk<'a>, first: usize, size: usize, more: bool) -> Self {
+        let Walk { samples, start, step } = walk;
+        let (n, h) = (samples.len() as u64, taps.len() - 1);
+        let (mut places, mut tap, mut after) = ([0; 8], [0; 8], [false; 8]);
+        for i in 0..AT_A_TIME {
+            let at = first + i * size;
+            places[i] = progression(start, step, at as u64, n) as usize;
+            (tap[i], after[i]) = (h.abs_diff(at), at >= h);
+        }
+        Rounds { samples, taps, places, step: (step % n) as usize, tap, after, more }
+    }
+}
+
+/// [`fold_rounds`] of `COUNT` rounds.
+#[inline(always)] // must inherit the instruction set of its caller
+fn fold_some<const FMA: bool, R: Row, const COUNT: usize>(
+    rounds: Rounds<'_>,
+    buckets: &mut [Line],
+    mut peak: R::Wide,
+) -> R::Wide {
+    let Rounds { samples, taps, mut places, step, mut tap, after, more } = rounds;
+    let n = samples.len();
+    assert!(n >= 4);
+    let last = n - 4;
+    let parts = 8 / R::Wide::COUNT;
+    let mut ahead = [usize::MAX; AT_A_TIME];
+    for (ahead, after) in ahead.iter_mut().zip(after) {
+        *ahead = if after { 1 } else { usize::MAX };
+    }
+    for bucket in buckets {
+        // Complex numbers as they lie: they are taken apart when all is added up.
+        let mut sum = [R::Wide::splat(0.0); 2];
+        unrolled!(i in COUNT, {
+            let place = places[i];
+            let around;
+            let four = if place <= last {
+                // SAFETY: four samples from `last` on are the last ones.
+                unsafe { &*samples.as_ptr().add(place).cast::<[Complex<f64>; 4]>() }
             } else {
-                R::load(bucket).plus(1.0, line).store(bucket);
+                around = around_the_end(samples, place);
+                &around
+            };
+            let weight = R::Wide::splat(taps[tap[i]]);
+            for (part, sum) in sum[..parts].iter_mut().enumerate() {
+                let values = R::Wide::samples(values_of(four), part);
+                let square = values * values;
+                peak = (square + square.swapped()).max(peak);
+                *sum = weight.mul_add(values, *sum);
             }
+            let next = place + step;
+            places[i] = next.min(next.wrapping_sub(n));
+            tap[i] = tap[i].wrapping_add(ahead[i]);
+        });
+        let (low, high) = if parts == 1 {
+            (sum[0].four(0), sum[0].four(1))
+        } else {
+            (sum[0].four(0), sum[1].four(0))
+        };
+        let (re, im) = F4::<FMA>(low).split(F4(high));
+        let line = R::of(re, im);
+        if more {
+            R::load(bucket).plus(1.0, line).store(bucket);
+        } else {
+            line.store(bucket);
         }
     }
     peak

@@ -478,6 +478,11 @@ impl Hash {
         Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
 
+    /// All bins less what is known.
+    pub(crate) fn rest(&self, unity: Unity) -> Bins<'_> {
+        Bins { lines: &self.residual, ..self.bins(unity) }
+    }
+
     /// Energy of one measured bin.
     pub(crate) fn measured_energy(&self, b: usize) -> f64 {
         self.measured_lanes_of(b).energy()

@@ -1,6 +1,7 @@
 //! One attempt: measure, set the noise level, decode what stands alone.
 
-use super::{Outcome, refuse, resolve, window_hash};
+use super::resolve::{self, GAP};
+use super::{Outcome, refuse, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
@@ -14,7 +15,7 @@ use crate::stages::known::Known;
 use crate::stages::locate::{
     CLOSE, Found, Lattice, MAX_LINES, comb_doubles, comb_singles, decode_two,
 };
-use crate::stages::peel::Coefficient;
+use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
 use std::sync::Arc;
@@ -433,7 +434,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.known.link(None);
         hash.begin_peeling();
         if self.weak == 0 {
-            self.decode_alone(&mut hash, &active);
+            self.decode_alone(&mut hash, &mut active);
         }
         self.run.workspace.lists[0] = active;
         self.windows.push(hash);
@@ -446,11 +447,35 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 
     /// Decodes the frequencies that stand alone in the listed buckets of a window, all at once, and
-    /// peels them.
-    fn decode_alone(&mut self, hash: &mut Hash, list: &[u32]) {
-        let limit = self.limit(hash, hash.lanes() - 1);
+    /// peels them. Without noise also pairs, and then what stands alone or in pairs in what is left, as
+    /// long as there is enough of it to be looked at side by side.
+    pub(super) fn decode_alone(&mut self, hash: &mut Hash, list: &mut Vec<u32>) {
+        /// Buckets that are rather looked at one by one.
+        const FEW: usize = 4;
+        loop {
+            let before = self.known.len();
+            self.decode_buckets(hash, list);
+            peel_all(hash, self.unity, &self.known[before..], 0);
+            hash.sum_energies();
+            if self.noisy || self.known.len() == before {
+                break;
+            }
+            self.active(hash, list);
+            list.retain(|&b| is_peak(hash, b as usize));
+            if list.len() <= FEW {
+                break;
+            }
+        }
+        self.run.clock.lap(Stage::Locate);
+    }
+
+    /// Decodes the listed buckets of a peeled window.
+    fn decode_buckets(&mut self, hash: &Hash, list: &[u32]) {
+        let limits = [1, 2].map(|m| self.limit(hash, hash.lanes() - m));
         let mut singles = std::mem::take(&mut self.run.workspace.singles);
-        comb_singles(hash.bins(self.unity), list, &mut singles);
+        comb_singles(hash.rest(self.unity), list, &mut singles);
+        let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
+        shared.clear();
         for (chunk, s) in list.chunks(4).zip(&singles) {
             let mut four = [Coefficient::NONE; 4];
             for (i, c) in four[..chunk.len()].iter_mut().enumerate() {
@@ -458,19 +483,48 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
             let amplitudes = hash.amplitudes(four.map(|c| c.f.min(self.n - 1)), chunk);
             for (i, &b) in chunk.iter().enumerate() {
-                let mut c = four[i];
-                if s.residual[i] <= limit + WINDOW_ROUNDING * hash.energy[b as usize]
-                    && let Some(amplitude) = amplitudes[i]
-                    && self.known.find(c.f).is_none()
-                {
-                    c.a *= amplitude;
-                    self.known.push(c);
+                let alone = s.residual[i] <= limits[0] + WINDOW_ROUNDING * hash.energy[b as usize];
+                match amplitudes[i].filter(|_| alone) {
+                    Some(amplitude) => self.take_from_window(four[i], amplitude),
+                    None => shared.push(b),
                 }
             }
         }
         self.run.workspace.singles = singles;
-        self.peel_all(hash);
-        self.run.clock.lap(Stage::Locate);
+        if !self.noisy {
+            self.decode_pairs(hash, &shared, limits[1]);
+        }
+        self.run.workspace.lists[1] = shared;
+    }
+
+    /// Decodes the buckets of a peeled window that hold two frequencies.
+    fn decode_pairs(&mut self, hash: &Hash, shared: &[u32], limit: f64) {
+        let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
+        comb_doubles(hash.rest(self.unity), shared, &mut doubles);
+        for (chunk, d) in shared.chunks(4).zip(&doubles) {
+            for (i, &b) in chunk.iter().enumerate() {
+                let most = limit + WINDOW_ROUNDING * hash.energy[b as usize];
+                let Some((both, pair)) = d.pair(i) else { continue };
+                let [f, g] = both.map(|c| c.f.min(self.n - 1));
+                let turns = f.abs_diff(g) as f64 / self.n as f64;
+                if pair.residual <= most
+                    && turns.min(1.0 - turns) >= GAP
+                    && let [Some(of_f), Some(of_g), ..] = hash.amplitudes([f, g, f, g], &[b, b])
+                {
+                    self.take_from_window(both[0], of_f);
+                    self.take_from_window(both[1], of_g);
+                }
+            }
+        }
+        self.run.workspace.doubles = doubles;
+    }
+
+    /// Notes a frequency that a window shows this many times weaker than it is, unless others deny it.
+    fn take_from_window(&mut self, mut c: Coefficient, amplitude: f64) {
+        c.a *= amplitude;
+        if self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
+            self.known.push(c);
+        }
     }
 
     /// The window shape of a first hash whose noise is unknown: tight enough for none.

@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 10;
 /// Buckets of a further window for each frequency that windows without a comb have left.
 const BUCKETS_EACH: u64 = 16;
 /// Least distance, in turns per sample, of two frequencies that are decoded from one bucket.
-const GAP: f64 = 0.115;
+pub(super) const GAP: f64 = 0.115;
 
 /// Buffers of this stage.
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ impl Engine<'_, '_> {
     }
 
     /// Whether some hash denies a at f: the bin that should hold it holds nothing.
-    fn contradicted(&self, f: u64, a: Complex<f64>) -> bool {
+    pub(super) fn contradicted(&self, f: u64, a: Complex<f64>) -> bool {
         self.comb.iter().chain(&self.windows).any(|hash| {
             let (b, gain) = hash.reach(f).best();
             let limit = self.limit(hash, hash.lanes());
@@ -327,14 +327,21 @@ impl Engine<'_, '_> {
                 let first = hash.go_on_peeling();
                 self.peel_from(&mut hash, first);
             }
-            self.scratch.active = active;
             self.least = least.min(self.least);
             if self.windows.len() == 1 {
                 self.early = self.known.len();
             }
-            self.windows.push(hash);
             self.run.clock.lap(Stage::Peel);
             let before = self.known.len();
+            if self.comb.is_none() && !self.noisy {
+                self.decode_alone(&mut hash, &mut active);
+                for window in &mut self.windows {
+                    peel_all(window, self.unity, &self.known[before..], 0);
+                    window.sum_energies();
+                }
+            }
+            self.scratch.active = active;
+            self.windows.push(hash);
             self.exchange();
             stalled = if self.known.len() == before { stalled + 1 } else { 0 };
         }
