@@ -13,7 +13,7 @@ use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Hash, Kind};
 use crate::stages::known::Known;
 use crate::stages::locate::{
-    CLOSE, Found, Lattice, MAX_LINES, comb_doubles, comb_singles, decode_two,
+    CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
 };
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
@@ -568,6 +568,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let least = if self.noisy { OWN_SHARE } else { 0.0 };
         // In noise, and with lines far apart, it is their phases that place a frequency.
         let elsewhere = self.noisy || comb.offsets.len() > 1;
+        let misplaced = self.misplaced(comb, 5.0);
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
         comb_doubles(comb.bins(self.unity), shared, &mut doubles);
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
@@ -587,11 +588,12 @@ impl<'r, 'a> Engine<'r, 'a> {
                     });
                 }
                 let most = limit + OWN_ROUNDING * comb.energy[b];
-                let sure = |both: &[Coefficient; 2], apart: f64| {
-                    elsewhere || self.is_placed(comb, both, 5.0 * apart, most)
+                let explained = |both: &[Coefficient; 2], pair: &Pair| {
+                    let weaker = both[0].a.norm_sqr().min(both[1].a.norm_sqr());
+                    let placed = elsewhere || misplaced * pair.apart * weaker > most;
+                    pair.residual <= most && pair.apart >= least && placed
                 };
-                let found = found.filter(|(_, pair)| pair.residual <= most && pair.apart >= least);
-                match found.filter(|(both, pair)| sure(both, pair.apart)) {
+                match found.filter(|(both, pair)| explained(both, pair)) {
                     Some((both, pair)) => {
                         both.into_iter().for_each(|c| self.take(c));
                         comb.energy[b] = pair.residual;
@@ -604,20 +606,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.run.workspace.doubles = doubles;
     }
 
-    /// Whether the next frequency that a bin of the comb allows would leave more than `most` of any of
-    /// these: one that is far weaker than what it shares its bin with may vanish in the rounding of that
-    /// before it can be placed. `spread` is the share of its own times Σ(t - t̄)² over the shifts.
-    pub(super) fn is_placed(
-        &self,
-        comb: &Hash,
-        members: &[Coefficient],
-        spread: f64,
-        most: f64,
-    ) -> bool {
+    /// What a frequency of |a| = 1 leaves, at least, over shifts with this Σ(t - t̄)² where the next one that
+    /// its bin of the comb allows is taken for it. One that is far weaker than what it shares its bin with may
+    /// vanish in the rounding of that before it can be placed.
+    pub(super) fn misplaced(&self, comb: &Hash, spread: f64) -> f64 {
         /// Others of the bin may move along and make up for most of it.
         const ALONE: f64 = 0.03;
         let step = std::f64::consts::TAU * comb.buckets as f64 / self.n as f64;
-        members.iter().all(|c| ALONE * spread * step * step * c.a.norm_sqr() > most)
+        ALONE * spread * step * step
     }
 
     /// Notes a decoded frequency, or that it is too weak to be placed.

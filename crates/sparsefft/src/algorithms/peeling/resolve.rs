@@ -220,15 +220,16 @@ impl Engine<'_, '_> {
     fn decode_crowd(&mut self, comb: &mut Hash, shared: &mut Vec<Shared>, m: usize, limit: f64) {
         /// Least share of a phasor of its own.
         const APART: f64 = 1e-12;
+        let misplaced = self.misplaced(comb, 42.0);
         let mut found = std::mem::take(&mut self.scratch.crowds);
         crowds(self.unity, comb.buckets, m, shared, &mut found);
         let mut crowds = found.iter();
         shared.retain(|bin| {
             let explained = |c: &&Crowd| {
                 let most = limit + OWN_ROUNDING * c.energy;
-                c.apart > APART
-                    && c.residual <= most
-                    && self.is_placed(comb, &c.members[..m], 42.0 * c.apart, most)
+                let sizes = c.members[..m].iter().map(|c| c.a.norm_sqr());
+                let weakest = sizes.fold(f64::INFINITY, f64::min);
+                c.apart > APART && c.residual <= most && misplaced * c.apart * weakest > most
             };
             let Some(crowd) = crowds.next().filter(explained) else { return true };
             crowd.members[..m].iter().for_each(|c| _ = self.known.push(*c));
