@@ -191,10 +191,8 @@ impl BucketFft {
     pub(crate) fn join(&self, lines: &mut [Line]) {
         assert!(lines.len() == self.size && self.size.is_multiple_of(2));
         #[cfg(target_arch = "x86_64")]
-        if let Steps::Columns(plan) = &self.steps
-            && let Some(factors) = plan.factors()
-        {
-            return join_halves(lines, factors);
+        if let Steps::Columns(plan) = &self.steps {
+            return join_halves(lines, plan.factors());
         }
         let unity = Unity::new(self.size as u64);
         let factors: Vec<_> = (0..self.size as u64 / 2).map(|j| unity.power(j, 1).conj()).collect();
@@ -544,10 +542,11 @@ mod columns {
     pub(super) struct Plan {
         size: usize,
         passes: Passes<f64>,
-        /// With vectors of eight: the even and the odd coefficients go through the passes side by
-        /// side, as transforms of x\[j\] + x\[j + B/2\] and of w_j(x\[j\] - x\[j + B/2\]) with these
-        /// factors w_j = e^{-2πij/B}. Else nothing.
+        /// The factors w_j = e^{-2πij/B} for j below B/2.
         apart: Vec<Complex<f64>>,
+        /// Whether there are vectors of eight: the even and the odd coefficients then go through the
+        /// passes side by side, as transforms of x\[j\] + x\[j + B/2\] and of w_j(x\[j\] - x\[j + B/2\]).
+        eight: bool,
     }
 
     impl Plan {
@@ -559,25 +558,24 @@ mod columns {
 
         pub(super) fn with_vectors(size: usize, eight: bool) -> Self {
             // Half of 16 would be a single level, which is first and last at once.
-            if !eight || size < 32 {
-                return Plan { size, passes: Passes::new(size, 4, NEAR), apart: Vec::new() };
-            }
+            let eight = eight && size >= 32;
             let passes = match size {
+                _ if !eight => Passes::new(size, 4, NEAR),
                 ..=FAR => Passes::new(size / 2, 8, NEAR / 2),
                 _ => Passes::symmetric(size / 2, NEAR / 2),
             };
             let apart = (0..size as u64 / 2).map(|j| root(j, size as u64)).collect();
-            Plan { size, passes, apart }
+            Plan { size, passes, apart, eight }
         }
 
-        /// e^{-2πij/B} for j below B/2, where they are at hand.
-        pub(super) fn factors(&self) -> Option<&[Complex<f64>]> {
-            (!self.apart.is_empty()).then_some(&self.apart)
+        /// e^{-2πij/B} for j below B/2.
+        pub(super) fn factors(&self) -> &[Complex<f64>] {
+            &self.apart
         }
 
         /// See [`reads_samples`](super::BucketFft::reads_samples).
         pub(super) fn reads_samples(&self) -> bool {
-            !self.apart.is_empty()
+            self.eight
         }
 
         /// See [`process_and_add`](super::BucketFft::process_and_add). Of samples only if it reads them.
@@ -622,7 +620,7 @@ mod columns {
             // processor, and each part has lines of its own.
             let begin = |which: Range<usize>| unsafe {
                 let (from, tile) = (from.at(0).cast_const(), scratch.at(0).cast());
-                if self.apart.is_empty() {
+                if !self.eight {
                     begin_by_four(&self.passes, which, from, tile);
                 } else {
                     begin_by_eight(&self.passes, &self.apart, which, from, order, tile);
@@ -631,7 +629,7 @@ mod columns {
             // SAFETY: as above.
             let end = |part: Range<usize>| unsafe {
                 let (tile, out) = (scratch.at(0).cast(), out.at(0).cast());
-                if self.apart.is_empty() {
+                if !self.eight {
                     end_by_four(&self.passes, &part, tile, out, factor);
                 } else if in_place {
                     go_on_in_place(&self.passes, &part, tile);
