@@ -27,6 +27,11 @@ pub(crate) const MOST: usize = 4;
 /// Steps of the iteration; roots that are apart need a dozen.
 const STEPS: usize = 60;
 
+/// Share of the energy that rounding leaves.
+const SETTLED: f64 = 1e-29;
+/// Least share of its own of a phasor whose value is as good as that.
+const APART: f64 = 0.05;
+
 /// A bin with several frequencies, and its neighbouring shifts: the first four, and the next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shared {
@@ -97,7 +102,10 @@ fn some<V: Vector, const M: usize>(
     let mut u = [(zero, zero); SHIFTS];
     u[..4].copy_from_slice(&first);
     u[4..].copy_from_slice(&next);
-    let mut z = roots::<V, M>(&prediction::<V, M>(&u));
+    // Of what a step moves, its square over the distance of the roots is left, and of that only what is
+    // a part of the distance of two frequencies matters.
+    let near = 1e-3 * std::f64::consts::TAU * modulus as f64 / unity.order() as f64;
+    let mut z = roots::<V, M>(&prediction::<V, M>(&u), near.clamp(1e-18, 1e-7));
     let mut f = [zero; M];
     let inverse = V::splat(1.0 / unity.order() as f64);
     for (f, z) in f.iter_mut().zip(&mut z) {
@@ -106,7 +114,15 @@ fn some<V: Vector, const M: usize>(
     }
     let system = System::new(z);
     let (mut values, mut rest) = ([(zero, zero); M], u);
-    for _ in 0..2 {
+    let [energy, _] = energies(&u);
+    for again in [false, true] {
+        // Phasors that are apart leave nothing but rounding at once.
+        if again
+            && !(energy * V::splat(SETTLED)).any_below(energies(&rest)[0])
+            && !system.apart.any_below(V::splat(APART))
+        {
+            break;
+        }
         let change = system.solve(&rest);
         for (i, change) in change.into_iter().enumerate() {
             values[i] = (values[i].0 + change.0, values[i].1 + change.1);
@@ -117,7 +133,6 @@ fn some<V: Vector, const M: usize>(
             }
         }
     }
-    let [energy, _] = energies(&u);
     let [residual, left] = energies(&rest);
     for lane in 0..bins.len() {
         let at = |v: V| v.four(lane / 4)[lane % 4];
@@ -188,13 +203,12 @@ fn prediction<V: Vector, const M: usize>(u: &[C<V>; SHIFTS]) -> [C<V>; M] {
     c
 }
 
-/// The roots of a polynomial whose highest coefficient is 1.
+/// The roots of a polynomial whose highest coefficient is 1. `small` is the square of a step after which the
+/// next one does not matter.
 #[inline(always)] // must inherit the instruction set of its caller
-fn roots<V: Vector, const M: usize>(c: &[C<V>; M]) -> [C<V>; M] {
+fn roots<V: Vector, const M: usize>(c: &[C<V>; M], small: f64) -> [C<V>; M] {
     /// On the circle, at no symmetric places.
     const BEGIN: [(f64, f64); MOST] = [(0.96, 0.28), (-0.38, 0.92), (-0.87, -0.49), (0.31, -0.95)];
-    /// Square of a step after which the next one would not matter: its size is the square of this.
-    const SMALL: f64 = 1e-18;
     let (zero, one) = (V::splat(0.0), V::splat(1.0));
     let mut z = [(zero, zero); M];
     for (z, (re, im)) in z.iter_mut().zip(BEGIN) {
@@ -222,7 +236,7 @@ fn roots<V: Vector, const M: usize>(c: &[C<V>; M]) -> [C<V>; M] {
             moved = size.where_or(moved.below(size), moved);
         }
         z = next;
-        if !V::splat(SMALL).any_below(moved) {
+        if !V::splat(small).any_below(moved) {
             break;
         }
     }
