@@ -83,7 +83,9 @@ pub fn predict(plan: &Plan) -> Option<GpuCost> {
                 _ if n.is_power_of_two() && problem.k().is_some() => at(PLAIN, k),
                 _ => at(GENERAL, k),
             };
-            let read = recipe.estimates.first().map_or(0, |e| e.samples) / 4;
+            // The GPU begins with all bins.
+            let more = (bins - peeling.begin) * peeling.ladder.len();
+            let read = recipe.estimates.first().map_or(0, |e| e.samples) / 4 + more as u64;
             let kernel = if matches!(problem.noise, Noise::Snr(_)) { CLIMBED } else { GENERAL };
             let from_host = Some(at(kernel, k) + LINE * read as f64);
             Some(GpuCost { opening: OPENING, resident, from_host })
