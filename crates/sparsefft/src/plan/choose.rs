@@ -156,7 +156,7 @@ fn begin(problem: &Problem, first: First, snr: f64) -> usize {
     match (first, problem.k()) {
         (First::Comb { bins }, Some(k))
             if bins.is_multiple_of(2)
-                && bins as u64 / 2 >= (2 * k).max(32)
+                && bins as u64 / 2 >= k.saturating_mul(2).max(32)
                 && snr.is_infinite()
                 && !problem.one_pass =>
         {
