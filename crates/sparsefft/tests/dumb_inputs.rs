@@ -181,6 +181,30 @@ fn a_sample_in_memory_that_is_not_a_number_is_named() {
     }
 }
 
+/// Noise doubles the bins: the samples between those that the comb began with are named as well, whether
+/// they lie in memory or are computed.
+#[test]
+fn a_bad_sample_that_only_noise_asks_for_is_named() {
+    let n = 1u64 << 18;
+    let mut rng = Rng::new(206);
+    let mut x = Signal::new(n, generate::random(&mut rng, n, 50)).noise(0.1, 6).samples();
+    let plan = Plan::new(Problem::new(n).sparsity(50).fallback(Fallback::Never)).unwrap();
+    // 128 bins at first, then 256; the lines have four samples.
+    for at in [n / 256 + 2, 77 * (n / 256), 255 * (n / 256) + 3] {
+        assert!(plan.sample_indices().all(|read| read != at));
+        let clean = std::mem::replace(&mut x[at as usize], C64::new(f64::NAN, 0.0));
+        let computed = from_fn(n, |all| Ok(all.iter().map(|&t| x[t as usize]).collect()));
+        for outcome in [plan.transform(&x), plan.transform(&computed)] {
+            match outcome {
+                Err(Error::NonFinite { index, .. }) => assert_eq!(index, at),
+                other => panic!("sample {at}: {other:?}"),
+            }
+        }
+        x[at as usize] = clean;
+    }
+    assert!(plan.transform(&x).unwrap().certificate().is_certified());
+}
+
 #[test]
 fn one_sample_is_not_a_number() {
     let n = 1u64 << 14;

@@ -71,6 +71,29 @@ fn nothing_is_read_twice_on_an_exact_signal() {
     );
 }
 
+/// Bins that noise doubles are made of those before where the samples lie in memory, and else of the samples,
+/// which are kept: both read as much and find the same.
+#[test]
+fn bins_are_doubled_alike_in_memory_and_elsewhere() {
+    let mut rng = Rng::new(606);
+    let n = 1u64 << 20;
+    for k in [16, 50, 1000] {
+        let tones = generate::random(&mut rng, n, k);
+        let x = Signal::new(n, tones).noise(0.01, k).samples();
+        let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
+        let here = plan.transform(&x).unwrap();
+        let recorder = Recorder::new(&x);
+        let elsewhere = plan.transform(&recorder).unwrap();
+        assert!(here.certificate().is_certified() && elsewhere.certificate().is_certified());
+        assert_eq!(here.report().samples_read, elsewhere.report().samples_read, "k = {k}");
+        assert_eq!(here.peaks().len(), elsewhere.peaks().len());
+        for (a, b) in here.peaks().iter().zip(elsewhere.peaks()) {
+            assert_eq!(a.index, b.index);
+            assert!((a.value - b.value).norm() < 1e-11 * n as f64, "k = {k}: {a:?} {b:?}");
+        }
+    }
+}
+
 #[test]
 fn without_fallback_the_signal_is_never_read_whole() {
     let mut rng = Rng::new(604);

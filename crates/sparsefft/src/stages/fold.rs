@@ -163,10 +163,10 @@ struct Rounds<'a> {
     /// The places of the samples, and how far it is to those of the next bucket.
     places: [usize; AT_A_TIME],
     step: usize,
-    /// The taps: |t| of the walk, which grows from the middle on and falls before. Bucket 0 is met at
-    /// t = 0, so no round passes the middle.
+    /// The taps: |t| of the walk, which grows from the middle on and falls before (by 1, around the end of
+    /// the numbers). Bucket 0 is met at t = 0, so no round passes the middle.
     tap: [usize; AT_A_TIME],
-    after: [bool; AT_A_TIME],
+    ahead: [usize; AT_A_TIME],
     /// Whether to add to what is there.
     more: bool,
 }
@@ -175,13 +175,14 @@ impl<'a> Rounds<'a> {
     fn new(taps: &'a [f64], walk: Walk<'a>, first: usize, size: usize, more: bool) -> Self {
         let Walk { samples, start, step } = walk;
         let (n, h) = (samples.len() as u64, taps.len() - 1);
-        let (mut places, mut tap, mut after) = ([0; 8], [0; 8], [false; 8]);
+        let (mut places, mut tap, mut ahead) = ([0; 8], [0; 8], [0; 8]);
         for i in 0..AT_A_TIME {
             let at = first + i * size;
             places[i] = progression(start, step, at as u64, n) as usize;
-            (tap[i], after[i]) = (h.abs_diff(at), at >= h);
+            tap[i] = h.abs_diff(at);
+            ahead[i] = if at >= h { 1 } else { usize::MAX };
         }
-        Rounds { samples, taps, places, step: (step % n) as usize, tap, after, more }
+        Rounds { samples, taps, places, step: (step % n) as usize, tap, ahead, more }
     }
 }
 
@@ -192,15 +193,11 @@ fn fold_some<const FMA: bool, R: Row, const COUNT: usize>(
     buckets: &mut [Line],
     mut peak: R::Wide,
 ) -> R::Wide {
-    let Rounds { samples, taps, mut places, step, mut tap, after, more } = rounds;
+    let Rounds { samples, taps, mut places, step, mut tap, ahead, more } = rounds;
     let n = samples.len();
     assert!(n >= 4);
     let last = n - 4;
     let parts = 8 / R::Wide::COUNT;
-    let mut ahead = [usize::MAX; AT_A_TIME];
-    for (ahead, after) in ahead.iter_mut().zip(after) {
-        *ahead = if after { 1 } else { usize::MAX };
-    }
     for bucket in buckets {
         // Complex numbers as they lie: they are taken apart when all is added up.
         let mut sum = [R::Wide::splat(0.0); 2];

@@ -45,19 +45,15 @@ impl Known {
         self.bins = comb.unwrap_or(0) as u64;
         let slots = comb.unwrap_or_else(|| (2 * self.list.len()).next_power_of_two().max(64));
         self.head.resize(slots, NONE);
-        let mut next = std::mem::take(&mut self.next);
-        let list = self.list.iter().zip(0..);
         if self.bins.is_power_of_two() {
             // As a rule, and without a division or a question each.
             let (head, mask) = (&mut self.head[..], slots - 1);
-            next.extend(list.map(|(c, i)| std::mem::replace(&mut head[c.f as usize & mask], i)));
+            let place =
+                |(c, i): (&Coefficient, u32)| std::mem::replace(&mut head[c.f as usize & mask], i);
+            self.next.extend(self.list.iter().zip(0..).map(place));
         } else {
-            for (c, i) in list {
-                let slot = self.slot(c.f);
-                next.push(std::mem::replace(&mut self.head[slot], i));
-            }
+            (0..self.list.len()).for_each(|i| self.chain(i));
         }
-        self.next = next;
     }
 
     fn slot(&self, f: u64) -> usize {

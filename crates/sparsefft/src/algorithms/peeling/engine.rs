@@ -175,11 +175,17 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
+    /// [`active`](Engine::active), of a window those alone that hold more than their neighbours.
+    pub(super) fn active_peaks(&self, hash: &Hash, out: &mut Vec<u32>) {
+        self.active(hash, out);
+        if let Kind::Window { .. } = hash.kind {
+            out.retain(|&b| is_peak(hash, b as usize));
+        }
+    }
+
     /// Sets the noise power and lists the bins that are active then.
     fn measure_noise(&mut self, hash: &Hash, list: &mut Vec<u32>) {
-        if !self.declared_exact() {
-            self.noise = 0.0;
-        }
+        self.noise = 0.0;
         self.active(hash, list);
         self.leave_out_noise(hash, list);
     }
@@ -460,8 +466,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             if self.noisy || self.known.len() == before {
                 break;
             }
-            self.active(hash, list);
-            list.retain(|&b| is_peak(hash, b as usize));
+            self.active_peaks(hash, list);
             if list.len() <= FEW {
                 break;
             }

@@ -95,10 +95,15 @@ impl Engine<'_, '_> {
         let others = self.beside(b)?;
         let comb = self.comb.as_ref()?;
         let mut next = [self.scratch.coarse[b % self.scratch.coarse.len()]];
-        for i in others.flat_map(|other| self.known.members(other)) {
-            peel_bin(&mut next, &BOTH[1..], self.unity, &self.known[i]);
-        }
+        others.for_each(|other| self.peel_members(other, &mut next, &BOTH[1..]));
         Some([comb.measured[b], next[0]])
+    }
+
+    /// Takes what is known in a comb bin out of lines at these offsets.
+    fn peel_members(&self, b: usize, lines: &mut [Line], offsets: &[u64]) {
+        for i in self.known.members(b) {
+            peel_bin(lines, offsets, self.unity, &self.known[i]);
+        }
     }
 
     /// The lines of a comb bin less what is known in it.
@@ -107,9 +112,7 @@ impl Engine<'_, '_> {
             *to = *from;
         }
         let lines = &mut out[..comb.offsets.len()];
-        for i in self.known.members(b) {
-            peel_bin(lines, &comb.offsets, self.unity, &self.known[i]);
-        }
+        self.peel_members(b, lines, &comb.offsets);
         Lanes::new(lines, &comb.offsets)
     }
 
@@ -119,9 +122,7 @@ impl Engine<'_, '_> {
         let mut energy = 0.0;
         for (line, d) in comb.measured_lanes_of(b).lines().zip(&comb.offsets) {
             let mut rest = [*line];
-            for i in self.known.members(b) {
-                peel_bin(&mut rest, &[*d], self.unity, &self.known[i]);
-            }
+            self.peel_members(b, &mut rest, &[*d]);
             energy += line_energy(&rest[0]);
         }
         if let Some(comb) = &mut self.comb {
@@ -318,9 +319,7 @@ impl Engine<'_, '_> {
             hash.begin_peeling();
             self.peel_all(&mut hash);
             let mut active = std::mem::take(&mut self.scratch.active);
-            self.active(&hash, &mut active);
-            let comb = matches!(hash.kind, Kind::Comb);
-            active.retain(|&b| comb || is_peak(&hash, b as usize));
+            self.active_peaks(&hash, &mut active);
             let unit = self.residue_gap();
             let lines = hash.offsets.len();
             let least = self.least;
@@ -650,10 +649,8 @@ impl Engine<'_, '_> {
     /// One pass over the active buckets of a window hash, strongest first.
     fn decode_window(&mut self, w: usize) -> bool {
         let mut active = std::mem::take(&mut self.scratch.active);
-        self.active(&self.windows[w], &mut active);
         let hash = &self.windows[w];
-        let comb = matches!(hash.kind, Kind::Comb);
-        active.retain(|&b| comb || is_peak(hash, b as usize));
+        self.active_peaks(hash, &mut active);
         let energy = |b: u32| hash.energy[b as usize];
         active.sort_unstable_by(|&a, &b| energy(b).total_cmp(&energy(a)));
         let mut progress = false;
