@@ -85,12 +85,9 @@ fn peel_lines_body<const FMA: bool, R: Row>(
             positions[i] = peel.permutation.position(some[i].f, size);
         }
         let p = R::Wide::collect(positions);
-        let reached = p.floor() - R::Wide::splat(1.0);
-        let mut away = [reached - p; REACH];
-        for (i, away) in away.iter_mut().enumerate() {
-            *away = *away + R::Wide::splat(i as f64);
-        }
-        let (reached, gains) = (each(reached), peel.kaiser.responses(away));
+        let before = p.floor();
+        let gains = peel.kaiser.gains(p - before - R::Wide::splat(0.5));
+        let reached = each(before - R::Wide::splat(1.0));
         let mut of = [[0.0; 8]; REACH];
         for (of, gains) in of.iter_mut().zip(gains) {
             *of = each(gains);

@@ -38,6 +38,8 @@ pub(crate) struct Kaiser {
     series: Vec<f64>,
     /// Coefficients of the response in y, highest first; an even number.
     terms: Vec<f64>,
+    /// Coefficients of the gains in u², highest first; see [`gains`](Kaiser::gains).
+    gains: Vec<[f64; 4]>,
     /// Σ G²: the noise power in a bucket is that of a sample times this.
     energy: f64,
     /// Bound of the response beyond the main lobe.
@@ -64,10 +66,12 @@ impl Kaiser {
             series.push(0.0);
         }
         series.reverse();
-        let terms = economised(|y| {
-            let a = beta * beta - slope(beta) * 2.0 * (1.0 - y);
-            series.iter().fold(0.0, |sum, c| a.mul_add(sum, *c))
-        });
+        let response = |a: f64| series.iter().fold(0.0, |sum, c| a.mul_add(sum, *c));
+        let terms =
+            economised(|y| response(beta * beta - slope(beta) * 2.0 * (1.0 - y)), ROUNDING);
+        let at = |x: f64| response(beta * beta - slope(beta) * x * x);
+        let small = (1e-3 * leak(beta)).max(ROUNDING);
+        let gains = gains([0.5, 1.5].map(|x| economised(|v| at(x + 0.5 * v), small)));
         let scale = beta / (2.0 * half * beta.sinh());
         let taps: Vec<f64> = (0..=half.floor() as usize)
             .map(|t| {
@@ -83,6 +87,7 @@ impl Kaiser {
             #[cfg(feature = "cuda")]
             series,
             terms,
+            gains,
             energy,
             leak: leak(beta),
         }
@@ -118,32 +123,52 @@ impl Kaiser {
     /// Ĝ at these distances (in buckets), zero outside the main lobe.
     #[inline(always)] // part of vectorised loops
     pub(crate) fn response<const FMA: bool>(&self, x: F4<FMA>) -> F4<FMA> {
-        self.responses([x])[0]
+        let y = (x * x).mul_add(F4::splat(-2.0 / HALF_WIDTH.powi(2)), F4::splat(1.0));
+        let square = y * y;
+        // Odd and even powers apart: two chains of half the length hide each other's latency.
+        let (mut odd, mut even) = (F4::ZERO, F4::ZERO);
+        for &[c, d] in self.terms.as_chunks::<2>().0 {
+            odd = odd.mul_add(square, F4::splat(c));
+            even = even.mul_add(square, F4::splat(d));
+        }
+        odd.mul_add(y, even).where_small(x, HALF_WIDTH)
     }
 
-    /// Several [`response`](Kaiser::response)s side by side.
+    /// Ĝ at the distances -3/2 - u, -1/2 - u, 1/2 - u, 3/2 - u for |u| ≤ 1/2, to a thousandth of what leaks:
+    /// the gains of the buckets that a frequency reaches. As Ĝ is even, those of -u are the same from the
+    /// other end, so that even and odd powers of u serve two each.
     #[inline(always)] // part of vectorised loops
-    pub(crate) fn responses<V: Vector, const N: usize>(&self, x: [V; N]) -> [V; N] {
-        let (half, one) = (V::splat(-2.0 / HALF_WIDTH.powi(2)), V::splat(1.0));
-        // Odd and even powers apart: two chains of half the length hide each other's latency.
-        let (mut y, mut square) = (x, x);
-        for i in 0..N {
-            y[i] = (y[i] * y[i]).mul_add(half, one);
-            square[i] = y[i] * y[i];
-        }
-        let (pairs, _) = self.terms.as_chunks::<2>();
-        let (mut odd, mut p) = ([V::splat(0.0); N], [V::splat(0.0); N]);
-        for &[c, d] in pairs {
-            for i in 0..N {
-                odd[i] = odd[i].mul_add(square[i], V::splat(c));
-                p[i] = p[i].mul_add(square[i], V::splat(d));
+    pub(crate) fn gains<V: Vector>(&self, u: V) -> [V; REACH] {
+        let square = u * u;
+        let mut sums = [V::splat(0.0); 4];
+        for c in &self.gains {
+            for i in 0..4 {
+                sums[i] = sums[i].mul_add(square, V::splat(c[i]));
             }
         }
-        for i in 0..N {
-            p[i] = odd[i].mul_add(y[i], p[i]).where_small(x[i], HALF_WIDTH);
-        }
-        p
+        let [near, near_odd, far, far_odd] = sums;
+        [
+            far_odd.mul_add(u, far),
+            near_odd.mul_add(u, near),
+            near_odd.negate_mul_add(u, near),
+            far_odd.negate_mul_add(u, far),
+        ]
     }
+}
+
+/// What is left out of a polynomial that is good to rounding.
+const ROUNDING: f64 = 1e-16;
+
+/// The coefficients of two polynomials in v = 2u, highest first, as those of even and odd powers of u.
+fn gains(of: [Vec<f64>; 2]) -> Vec<[f64; 4]> {
+    let count = of.iter().map(|terms| terms.len() / 2).max().unwrap_or(0);
+    let mut gains = vec![[0.0; 4]; count];
+    for (which, terms) in of.iter().enumerate() {
+        for (power, term) in terms.iter().rev().enumerate() {
+            gains[count - 1 - power / 2][2 * which + power % 2] = term * 2f64.powi(power as i32);
+        }
+    }
+    gains
 }
 
 /// How fast A falls with x².
@@ -151,13 +176,12 @@ fn slope(beta: f64) -> f64 {
     (beta * beta + std::f64::consts::PI.powi(2)) / HALF_WIDTH.powi(2)
 }
 
-/// The polynomial, highest coefficient first and an even number of them, that is f on [-1, 1] up to
-/// rounding, where f is entire and at most 1: Chebyshev's sum without what is too small to matter, in
-/// powers. Its coefficients here add up to hardly more than 1, so nothing cancels.
-fn economised(f: impl Fn(f64) -> f64) -> Vec<f64> {
-    /// Nodes; the widest of the windows has 26 terms above [`SMALL`].
+/// The polynomial, highest coefficient first and an even number of them, that is f on [-1, 1], where f is
+/// entire and at most 1: Chebyshev's sum without shares that are too small to matter, in powers. Its
+/// coefficients here add up to hardly more than 1, so nothing cancels.
+fn economised(f: impl Fn(f64) -> f64, small: f64) -> Vec<f64> {
+    /// Nodes; the widest of the windows has 26 terms above rounding.
     const NODES: usize = 40;
-    const SMALL: f64 = 1e-16;
     // cos(πi/2N): nodes have odd i, and angles add up in whole numbers.
     let turn = std::f64::consts::FRAC_PI_2 / NODES as f64;
     let cosines: Vec<f64> = (0..4 * NODES).map(|i| (turn * i as f64).cos()).collect();
@@ -168,7 +192,7 @@ fn economised(f: impl Fn(f64) -> f64) -> Vec<f64> {
         sum * if m == 0 { 1.0 } else { 2.0 } / NODES as f64
     };
     let shares: Vec<f64> = (0..NODES).map(share).collect();
-    let count = shares.iter().rposition(|s| s.abs() > SMALL).map_or(1, |last| last + 1);
+    let count = shares.iter().rposition(|s| s.abs() > small).map_or(1, |last| last + 1);
     let mut terms = vec![0.0; count.next_multiple_of(2)];
     let (mut before, mut now) = (vec![0.0; terms.len()], vec![0.0; terms.len()]);
     now[0] = 1.0;
@@ -252,6 +276,23 @@ mod tests {
                 // In the formula, half a unit in the last place of A and of its root become β/2 and β of
                 // sinh.
                 assert!(error.abs() < 1.1e-16 * (4.0 + 1.5 * beta), "beta {beta} x {x}: {error:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn gains_are_responses() {
+        for beta in BETAS {
+            let window = Kaiser::new(beta, 64);
+            assert!(window.gains.len() <= 12, "beta {beta}: {} terms", window.gains.len());
+            for i in -50..=50 {
+                let u = 0.01 * f64::from(i);
+                let gains = window.gains(F4::<false>::splat(u));
+                let x = F4([-1.5 - u, -0.5 - u, 0.5 - u, 1.5 - u]);
+                for (gain, wanted) in gains.iter().zip(window.response::<false>(x).0) {
+                    let error = gain.0[0] - wanted;
+                    assert!(error.abs() < 2e-3 * window.leak() + 1e-15, "beta {beta} u {u}: {error:e}");
+                }
             }
         }
     }
