@@ -9,12 +9,15 @@
 //! 3. their phases, snapped to frequencies that the bin allows;
 //! 4. values by least squares, and once more for what they leave.
 //!
+//! Three frequencies are first looked for in closed form, which takes half the time, by the first six
+//! shifts ([`Search::Closed`]). It misses more of those that are far weaker than others.
+//!
 //! Nothing is judged here: phases that are not there leave much, or are nearly the same.
 
 use crate::Complex;
 use crate::cpu::math::{atan2_each, cis_each};
 use crate::cpu::rows::{Row, dispatch_rows};
-use crate::cpu::wide::Vector;
+use crate::cpu::wide::{F4, Vector};
 use crate::samples::Line;
 use crate::stages::locate::{C, against, conj, multiply_add, norm_sqr_each, scale_each, snap_each};
 use crate::stages::peel::Coefficient;
@@ -53,13 +56,29 @@ pub(crate) struct Crowd {
     pub(crate) apart: f64,
 }
 
+/// How many frequencies are looked for, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Three, in closed form.
+    Closed,
+    Three,
+    Four,
+}
+
+impl Search {
+    /// How many.
+    pub(crate) fn count(self) -> usize {
+        if self == Search::Four { 4 } else { 3 }
+    }
+}
+
 dispatch_rows! {
-    /// Decodes `m` (3 or 4) frequencies in each of these bins, those of bin b congruent to b modulo
+    /// Decodes as many frequencies in each of these bins, those of bin b congruent to b modulo
     /// `modulus`.
     pub(crate) fn crowds(
         unity: Unity,
         modulus: usize,
-        m: usize,
+        search: Search,
         bins: &[Shared],
         out: &mut Vec<Crowd>,
     ) = crowds_body
@@ -69,25 +88,27 @@ dispatch_rows! {
 fn crowds_body<const FMA: bool, R: Row>(
     unity: Unity,
     modulus: usize,
-    m: usize,
+    search: Search,
     bins: &[Shared],
     out: &mut Vec<Crowd>,
 ) {
     out.clear();
     for chunk in bins.chunks(R::Wide::COUNT) {
-        if m == 3 {
-            some::<R::Wide, 3>(unity, modulus, chunk, out);
+        // Half a vector costs half on some processors.
+        if chunk.len() <= 4 {
+            some::<F4<FMA>>(unity, modulus, search, chunk, out);
         } else {
-            some::<R::Wide, MOST>(unity, modulus, chunk, out);
+            some::<R::Wide>(unity, modulus, search, chunk, out);
         }
     }
 }
 
 /// [`crowds`] of as many bins as a vector has numbers, or fewer.
 #[inline(always)] // must inherit the instruction set of its caller
-fn some<V: Vector, const M: usize>(
+fn some<V: Vector>(
     unity: Unity,
     modulus: usize,
+    search: Search,
     bins: &[Shared],
     out: &mut Vec<Crowd>,
 ) {
@@ -102,19 +123,58 @@ fn some<V: Vector, const M: usize>(
     let mut u = [(zero, zero); SHIFTS];
     u[..4].copy_from_slice(&first);
     u[4..].copy_from_slice(&next);
+    let residues = V::of(&residues);
     // Of what a step moves, its square over the distance of the roots is left, and of that only what is
     // a part of the distance of two frequencies matters.
     let near = 1e-3 * std::f64::consts::TAU * modulus as f64 / unity.order() as f64;
-    let mut z = roots::<V, M>(&prediction::<V, M>(&u), near.clamp(1e-18, 1e-7));
-    let mut f = [zero; M];
+    let near = near.clamp(1e-18, 1e-7);
+    match search {
+        Search::Closed => place(unity, modulus, &u, residues, three_phases(&u), bins.len(), out),
+        Search::Three => {
+            let turns = phases::<V, 3>(&u, near);
+            place(unity, modulus, &u, residues, turns, bins.len(), out);
+        }
+        Search::Four => {
+            let turns = phases::<V, 4>(&u, near);
+            place(unity, modulus, &u, residues, turns, bins.len(), out);
+        }
+    }
+}
+
+/// The phases of M frequencies in turns per sample, by iteration.
+#[inline(always)] // must inherit the instruction set of its caller
+fn phases<V: Vector, const M: usize>(u: &[C<V>; SHIFTS], near: f64) -> [V; M] {
+    let z = roots::<V, M>(&prediction::<V, M>(u), near);
+    let mut turns = [V::splat(0.0); M];
+    for (turns, z) in turns.iter_mut().zip(z) {
+        *turns = atan2_each(z.1, z.0);
+    }
+    turns
+}
+
+/// Adds what is found at these phases, each taken to the nearest frequency of its bin: of as many bins
+/// as are meant.
+#[inline(always)] // must inherit the instruction set of its caller
+fn place<V: Vector, const M: usize>(
+    unity: Unity,
+    modulus: usize,
+    u: &[C<V>; SHIFTS],
+    residues: V,
+    turns: [V; M],
+    count: usize,
+    out: &mut Vec<Crowd>,
+) {
+    let zero = V::splat(0.0);
+    let mut f = turns;
     let inverse = V::splat(1.0 / unity.order() as f64);
+    let mut z = [(zero, zero); M];
     for (f, z) in f.iter_mut().zip(&mut z) {
-        *f = snap_each(atan2_each(z.1, z.0), V::of(&residues), unity, modulus);
+        *f = snap_each(*f, residues, unity, modulus);
         *z = cis_each(*f * inverse);
     }
     let system = System::new(z);
-    let (mut values, mut rest) = ([(zero, zero); M], u);
-    let [energy, _] = energies(&u);
+    let (mut values, mut rest) = ([(zero, zero); M], *u);
+    let [energy, _] = energies(u);
     for again in [false, true] {
         // Phasors that are apart leave nothing but rounding at once.
         if again
@@ -134,7 +194,7 @@ fn some<V: Vector, const M: usize>(
         }
     }
     let [residual, left] = energies(&rest);
-    for lane in 0..bins.len() {
+    for lane in 0..count {
         let at = |v: V| v.four(lane / 4)[lane % 4];
         let mut members = [Coefficient::NONE; MOST];
         for (i, c) in members[..M].iter_mut().enumerate() {
@@ -157,6 +217,86 @@ fn energies<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 2] {
         }
     }
     [sums[0] + sums[1], sums[0]]
+}
+
+/// a·b - c·d.
+#[inline(always)] // eight instructions
+fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
+    let (re, im) = multiply_add(c, d, (V::splat(0.0), V::splat(0.0)));
+    multiply_add(a, b, (-re, -im))
+}
+
+/// Of two rows of shifts, the second one step ahead, the minor of columns i and j.
+#[inline(always)] // must inherit the instruction set of its caller
+fn minor<V: Vector>(u: &[C<V>; SHIFTS], i: usize, j: usize) -> C<V> {
+    cross(u[i], u[j + 1], u[j], u[i + 1])
+}
+
+/// A determinant by its last row.
+#[inline(always)] // must inherit the instruction set of its caller
+fn expand<V: Vector>(row: [C<V>; 3], minors: [C<V>; 3]) -> C<V> {
+    let minus = (-minors[1].0, -minors[1].1);
+    let last = multiply_add(row[2], minors[2], (V::splat(0.0), V::splat(0.0)));
+    multiply_add(row[0], minors[0], multiply_add(row[1], minus, last))
+}
+
+/// The phases of three frequencies, in turns per sample, from six of the shifts.
+#[inline(always)] // must inherit the instruction set of its caller
+fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 3] {
+    let (zero, one) = (V::splat(0.0), V::splat(1.0));
+    let none = (zero, zero);
+    // The minors of the rows u0 u1 u2 u3, u1 u2 u3 u4, u2 u3 u4 u5.
+    let (p01, p02, p03) = (minor(u, 0, 1), minor(u, 0, 2), minor(u, 0, 3));
+    let (p12, p13, p23) = (minor(u, 1, 2), minor(u, 1, 3), minor(u, 2, 3));
+    let m3 = expand([u[2], u[3], u[4]], [p12, p02, p01]);
+    let m2 = expand([u[2], u[3], u[5]], [p13, p03, p01]);
+    let m1 = expand([u[2], u[4], u[5]], [p23, p03, p02]);
+    let m0 = expand([u[3], u[4], u[5]], [p23, p13, p12]);
+    // e1 = m2/m3, e2 = m1/m3, e3 = m0/m3.
+    let size = norm_sqr_each(m3);
+    let half = V::splat(0.5).div(size);
+    let e3 = against(m0, m3);
+    let third = atan2_each(e3.1, e3.0) * V::splat(1.0 / 3.0);
+    let back = conj(cis_each(third));
+    let e1 = multiply_add(against(m2, m3), back, none);
+    let e2 = multiply_add(multiply_add(against(m1, m3), back, none), back, none);
+    let (a, b) = ((e1.0 + e2.0) * half, (e1.1 - e2.1) * half);
+    // Of the three cube roots that of the largest real part.
+    let (cos, sin) = (V::splat(-0.5), V::splat(0.75f64.sqrt()));
+    let mut best = (a, b);
+    let mut third = third;
+    let first = third;
+    // Times e^(-2πi/3), then e^(2πi/3).
+    for sign in [1.0, -1.0] {
+        let sin = sin * V::splat(sign);
+        let turned = (a * cos + b * sin, b * cos - a * sin);
+        let larger = best.0.below(turned.0);
+        best = (turned.0.where_or(larger, best.0), turned.1.where_or(larger, best.1));
+        third = (first + V::splat(sign / 3.0)).where_or(larger, third);
+    }
+    let (a, b) = best;
+    // (a + 1) t³ + b t² + (a - 3) t + b = 0 for the tangents of half the angles.
+    let inverse = one.div(a + one);
+    let third_b = b * inverse * V::splat(1.0 / 3.0);
+    let c = (a - V::splat(3.0)) * inverse;
+    // t = y - third_b: y³ + 3p y + 2q = 0.
+    let square = third_b * third_b;
+    let minus_p = square - c * V::splat(1.0 / 3.0);
+    let q = third_b * (square + V::splat(1.5) - c * V::splat(0.5));
+    let minus_p = minus_p.max(zero);
+    let cube = minus_p * minus_p * minus_p;
+    let rest = q.negate_mul_add(q, cube).max(zero);
+    let angle = atan2_each(rest.sqrt(), -q) * V::splat(1.0 / 3.0);
+    let (cos, sin) = cis_each(angle);
+    let r = minus_p.sqrt();
+    let (along, across) = (r * cos, r * sin * V::splat(3f64.sqrt()));
+    let t = [along + along - third_b, -along - across - third_b, across - along - third_b];
+    let mut turns = t;
+    for (turns, t) in turns.iter_mut().zip(t) {
+        let at = atan2_each(t, one) * V::splat(2.0) + third;
+        *turns = at - at.round();
+    }
+    turns
 }
 
 /// The polynomial c_0 + c_1 z + … + z^M.
@@ -324,7 +464,11 @@ mod tests {
         let unity = Unity::new(n);
         let mut rng = Rng::new(8, 8);
         let mut uniform = || rng.next() as f64 / u64::MAX as f64;
-        for (m, count) in [(3, 1), (4, 1), (3, 7), (4, 8), (3, 9), (4, 13), (3, 200), (4, 200)] {
+        let (closed, three, four) = (Search::Closed, Search::Three, Search::Four);
+        let few = [(closed, 1), (three, 1), (four, 1), (closed, 7), (three, 7), (four, 8)];
+        let more = [(closed, 9), (three, 9), (four, 13), (closed, 200), (three, 200), (four, 200)];
+        for (search, count) in few.into_iter().chain(more) {
+            let m = search.count();
             let (mut bins, mut truth) = (Vec::new(), Vec::new());
             while bins.len() < count {
                 let bin = (uniform() * modulus as f64) as u32;
@@ -350,7 +494,7 @@ mod tests {
                 truth.push((f, values));
             }
             let mut found = Vec::new();
-            crowds(unity, modulus, m, &bins, &mut found);
+            crowds(unity, modulus, search, &bins, &mut found);
             assert_eq!(found.len(), count);
             for (crowd, (f, values)) in found.iter().zip(truth) {
                 for c in &crowd.members[..m] {
@@ -362,8 +506,8 @@ mod tests {
                 assert!(crowd.left <= crowd.residual);
             }
             // One frequency fewer than there are explains nothing; one more is not there.
-            if m == 4 {
-                crowds(unity, modulus, 3, &bins, &mut found);
+            for fewer in [closed, three].into_iter().filter(|s| s.count() < m) {
+                crowds(unity, modulus, fewer, &bins, &mut found);
                 let explained = |c: &Crowd| c.residual < 1e-9 * c.energy;
                 assert!(!found.iter().any(explained));
             }

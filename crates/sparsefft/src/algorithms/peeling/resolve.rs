@@ -22,7 +22,7 @@ use crate::stages::locate::{
 };
 use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
-use crate::stages::prony::{Crowd, SHIFTS, Shared, crowds};
+use crate::stages::prony::{Crowd, SHIFTS, Search, Shared, crowds};
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
 
@@ -169,7 +169,7 @@ impl Engine<'_, '_> {
             return Ok(());
         }
         let mut bins = fine;
-        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(32) {
+        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(16) {
             bins /= 2;
         }
         let fft = self.run.plan.fft(bins as usize);
@@ -201,9 +201,12 @@ impl Engine<'_, '_> {
                     shared.push(Shared { bin, lines });
                 }
             }
-            for m in [3, 4] {
-                let limit = self.limit(&coarse, SHIFTS - m);
-                self.decode_crowd(&mut comb, &mut shared, m, limit);
+            for search in [Search::Closed, Search::Three, Search::Four] {
+                if shared.is_empty() {
+                    break;
+                }
+                let limit = self.limit(&coarse, SHIFTS - search.count());
+                self.decode_crowd(&mut comb, &mut shared, search, limit);
             }
             self.scratch.coarse.clear();
             if !shared.is_empty() || owner.contains(&SEVERAL) {
@@ -217,13 +220,20 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// Decodes m frequencies in each of these comb bins; those that they do not explain stay.
-    fn decode_crowd(&mut self, comb: &mut Hash, shared: &mut Vec<Shared>, m: usize, limit: f64) {
+    /// Decodes frequencies in each of these comb bins; those that they do not explain stay.
+    fn decode_crowd(
+        &mut self,
+        comb: &mut Hash,
+        shared: &mut Vec<Shared>,
+        search: Search,
+        limit: f64,
+    ) {
         /// Least share of a phasor of its own.
         const APART: f64 = 1e-12;
         let misplaced = self.misplaced(comb, 42.0);
         let mut found = std::mem::take(&mut self.scratch.crowds);
-        crowds(self.unity, comb.buckets, m, shared, &mut found);
+        crowds(self.unity, comb.buckets, search, shared, &mut found);
+        let m = search.count();
         let mut crowds = found.iter();
         shared.retain(|bin| {
             let explained = |c: &&Crowd| {
