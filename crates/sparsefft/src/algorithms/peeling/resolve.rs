@@ -29,7 +29,7 @@ use crate::{Complex, Error};
 /// Window hashes per attempt.
 const MAX_ROUNDS: usize = 10;
 /// Buckets of a further window for each frequency that windows without a comb have left.
-const BUCKETS_EACH: u64 = 16;
+const BUCKETS_EACH: u64 = 8;
 /// Least distance, in turns per sample, of two frequencies that are decoded from one bucket.
 pub(super) const GAP: f64 = 0.115;
 
