@@ -7,6 +7,7 @@
 
 use crate::Complex;
 use crate::cpu::dispatch;
+use crate::cpu::wide::F4;
 use crate::samples::Line;
 use crate::stages::hash::{Hash, Reach, tone};
 use crate::stages::locate::base;
@@ -232,9 +233,13 @@ fn correlate_body<const FMA: bool>(
             if apart {
                 sum += inner(&line, &lines[i * offsets.len() + j]);
             } else {
+                // All that it reaches, weighed, and then one product.
+                let (mut re, mut im) = (F4::<FMA>::ZERO, F4::ZERO);
                 for (b, gain) in reach.iter() {
-                    sum += gain * inner(&line, &hash.residual[j * hash.buckets + b]);
+                    let (rest, gain) = (&hash.residual[j * hash.buckets + b], F4::splat(gain));
+                    (re, im) = (gain.mul_add(F4(rest.re), re), gain.mul_add(F4(rest.im), im));
                 }
+                sum += inner(&line, &Line { re: re.0, im: im.0 });
             }
         }
         let gains: f64 = reach.iter().map(|(_, g)| g * g).sum();

@@ -435,9 +435,9 @@ impl Hash {
             }
             Kind::Window { permutation, kaiser } => {
                 let p = permutation.position(f, self.buckets);
-                let first = p.floor() - 1.0;
-                let away = F4::splat(first - p) + F4::COUNT;
-                reach_at(first as i64, kaiser.response::<FMA>(away), self.buckets)
+                let before = p.floor();
+                let gains = kaiser.gains_of_one::<FMA>(p - before - 0.5);
+                reach_at(before as i64 - 1, gains, self.buckets)
             }
         }
     }

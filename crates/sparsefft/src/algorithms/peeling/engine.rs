@@ -18,6 +18,7 @@ use crate::stages::locate::{
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
@@ -557,8 +558,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             // Written in any case, and overwritten where it is not meant: which are cannot be foretold.
             shared[left] = b;
             left += usize::from(!alone);
-            *energy = if alone { residual } else { *energy };
-            weak += usize::from(alone && c.a.norm_sqr() < least);
+            *energy = select_unpredictable(alone, residual, *energy);
+            weak += usize::from(alone & (c.a.norm_sqr() < least));
             (c, alone)
         });
         self.weak += weak;
