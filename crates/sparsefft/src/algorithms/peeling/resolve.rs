@@ -60,6 +60,15 @@ struct Fit {
     apart: f64,
 }
 
+/// What is known of values before they are improved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Anywhere,
+    /// Every bucket is explained by them; a part in a million of their error does not matter, and what
+    /// they leave need not be known better.
+    Near,
+}
+
 /// Offset of the coarser comb.
 const NEXT: u64 = 4;
 
@@ -563,7 +572,24 @@ impl Engine<'_, '_> {
             }
         }
         if !chosen.is_empty() && !self.windows.is_empty() {
-            self.improve(&chosen);
+            self.improve(&chosen, Start::Anywhere);
+        }
+        self.scratch.chosen = chosen;
+        self.run.clock.lap(Stage::Estimate);
+    }
+
+    /// [`polish`](Engine::polish) of what windows alone have found.
+    pub(super) fn polish_windows(&mut self) {
+        let explained = |window: &Hash| self.unexplained(window) == 0;
+        if self.noisy || !self.windows.iter().all(explained) {
+            return self.polish();
+        }
+        // The errors of the values are below the limits of all buckets; nothing else will be decoded.
+        let mut chosen = std::mem::take(&mut self.scratch.chosen);
+        chosen.clear();
+        chosen.extend(0..self.known.len() as u32);
+        if !chosen.is_empty() {
+            self.improve(&chosen, Start::Near);
         }
         self.scratch.chosen = chosen;
         self.run.clock.lap(Stage::Estimate);
@@ -581,18 +607,23 @@ impl Engine<'_, '_> {
         let mut chosen = std::mem::take(&mut self.scratch.chosen);
         chosen.clear();
         chosen.extend(0..self.known.len() as u32);
-        self.improve(&chosen);
+        self.improve(&chosen, Start::Anywhere);
         self.scratch.chosen = chosen;
         self.run.clock.lap(Stage::Estimate);
     }
 
-    fn improve(&mut self, chosen: &[u32]) {
+    /// Joint least squares of the chosen amplitudes.
+    fn improve(&mut self, chosen: &[u32], start: Start) {
         // Noise limits the values long before rounding does; without it, what the first solution
         // leaves is solved for again where it changed a value by more than a thousandth: its own
         // error is some 1e-13 of what it changed.
         const LITTLE: f64 = 1e-6;
         let loud = self.noise > 1e-8 * self.power;
-        let (passes, goal) = if loud { (1, 1e-7) } else { (2, 1e-26) };
+        let (passes, goal) = match start {
+            _ if loud => (1, 1e-7),
+            Start::Anywhere => (2, 1e-26),
+            Start::Near => (2, 1e-12),
+        };
         let all = chosen.len() == self.known.len();
         for _ in 0..passes {
             let mut part = std::mem::take(&mut self.scratch.part);
@@ -634,6 +665,9 @@ impl Engine<'_, '_> {
                 part.a = *change;
             }
             for hash in &mut self.windows {
+                if little && start == Start::Near {
+                    continue;
+                }
                 if all {
                     peel_all(hash, self.unity, &part, 0);
                     hash.sum_energies();
