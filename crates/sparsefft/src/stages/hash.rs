@@ -617,7 +617,8 @@ fn amplitudes_body<const FMA: bool>(hash: &Hash, f: [u64; 4], bins: &[u32]) -> [
     let away = F4::<FMA>(positions) - F4(middles);
     // Around the circle.
     let size = F4::splat(hash.buckets as f64);
-    let away = away.div(size).round().negate_mul_add(size, away);
+    let inverse_size = F4::splat(1.0 / hash.buckets as f64);
+    let away = (away * inverse_size).round().negate_mul_add(size, away);
     let inverse = F4::splat(1.0).div(kaiser.response(away)).0;
     for i in 0..bins.len() {
         if away.0[i].abs() < BELONGS {
