@@ -732,7 +732,7 @@ fn doubles_body<const FMA: bool, R: Row>(comb: Bins<'_>, list: &[u32], out: &mut
 
 /// a·b - c·d.
 #[inline(always)] // eight instructions
-fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
+pub(crate) fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
     let (re, im) = multiply_add(c, d, (V::splat(0.0), V::splat(0.0)));
     multiply_add(a, b, (-re, -im))
 }

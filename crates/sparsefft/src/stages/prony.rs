@@ -19,7 +19,9 @@ use crate::cpu::math::{atan2_each, cis_each};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
 use crate::samples::Line;
-use crate::stages::locate::{C, against, conj, multiply_add, norm_sqr_each, scale_each, snap_each};
+use crate::stages::locate::{
+    C, against, conj, cross, multiply_add, norm_sqr_each, scale_each, snap_each,
+};
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
 
@@ -219,13 +221,6 @@ fn energies<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 2] {
     [sums[0] + sums[1], sums[0]]
 }
 
-/// a·b - c·d.
-#[inline(always)] // eight instructions
-fn cross<V: Vector>(a: C<V>, b: C<V>, c: C<V>, d: C<V>) -> C<V> {
-    let (re, im) = multiply_add(c, d, (V::splat(0.0), V::splat(0.0)));
-    multiply_add(a, b, (-re, -im))
-}
-
 /// Of two rows of shifts, the second one step ahead, the minor of columns i and j.
 #[inline(always)] // must inherit the instruction set of its caller
 fn minor<V: Vector>(u: &[C<V>; SHIFTS], i: usize, j: usize) -> C<V> {
@@ -241,59 +236,55 @@ fn expand<V: Vector>(row: [C<V>; 3], minors: [C<V>; 3]) -> C<V> {
 }
 
 /// The phases of three frequencies, in turns per sample, from six of the shifts.
+///
+/// The minors of three equations give e1 = Σ z_i, e2 and e3 = z_1 z_2 z_3. As |z_i| = 1, e2 = e3·conj(e1), and
+/// the mean of both removes errors across the circle. Turned back by a third of the phase of e3 the roots
+/// are e^{iα} with Σα = 0, and the tangents t of α/2 solve, with e1 = a + ib,
+///
+/// (a + 1) t³ + b t² + (a - 3) t + b = 0,
+///
+/// whose three roots are real. Of the three cube roots of e3 that with the largest a ≥ 0 keeps α away
+/// from half a turn.
 #[inline(always)] // must inherit the instruction set of its caller
 fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 3] {
-    let (zero, one) = (V::splat(0.0), V::splat(1.0));
+    let (zero, one, third) = (V::splat(0.0), V::splat(1.0), V::splat(1.0 / 3.0));
     let none = (zero, zero);
-    // The minors of the rows u0 u1 u2 u3, u1 u2 u3 u4, u2 u3 u4 u5.
+    // Of the rows u0 u1 u2 u3, u1 u2 u3 u4, u2 u3 u4 u5.
     let (p01, p02, p03) = (minor(u, 0, 1), minor(u, 0, 2), minor(u, 0, 3));
     let (p12, p13, p23) = (minor(u, 1, 2), minor(u, 1, 3), minor(u, 2, 3));
     let m3 = expand([u[2], u[3], u[4]], [p12, p02, p01]);
     let m2 = expand([u[2], u[3], u[5]], [p13, p03, p01]);
     let m1 = expand([u[2], u[4], u[5]], [p23, p03, p02]);
     let m0 = expand([u[3], u[4], u[5]], [p23, p13, p12]);
-    // e1 = m2/m3, e2 = m1/m3, e3 = m0/m3.
-    let size = norm_sqr_each(m3);
-    let half = V::splat(0.5).div(size);
     let e3 = against(m0, m3);
-    let third = atan2_each(e3.1, e3.0) * V::splat(1.0 / 3.0);
-    let back = conj(cis_each(third));
+    let mut turn = atan2_each(e3.1, e3.0) * third;
+    let back = conj(cis_each(turn));
     let e1 = multiply_add(against(m2, m3), back, none);
     let e2 = multiply_add(multiply_add(against(m1, m3), back, none), back, none);
-    let (a, b) = ((e1.0 + e2.0) * half, (e1.1 - e2.1) * half);
-    // Of the three cube roots that of the largest real part.
-    let (cos, sin) = (V::splat(-0.5), V::splat(0.75f64.sqrt()));
-    let mut best = (a, b);
-    let mut third = third;
-    let first = third;
-    // Times e^(-2πi/3), then e^(2πi/3).
+    let half = V::splat(0.5).div(norm_sqr_each(m3));
+    let mean = ((e1.0 + e2.0) * half, (e1.1 - e2.1) * half);
+    let (mut a, mut b) = mean;
+    let first = turn;
     for sign in [1.0, -1.0] {
-        let sin = sin * V::splat(sign);
-        let turned = (a * cos + b * sin, b * cos - a * sin);
-        let larger = best.0.below(turned.0);
-        best = (turned.0.where_or(larger, best.0), turned.1.where_or(larger, best.1));
-        third = (first + V::splat(sign / 3.0)).where_or(larger, third);
+        let (cos, sin) = (V::splat(-0.5), V::splat(sign * 0.75f64.sqrt()));
+        let turned = multiply_add(mean, (cos, -sin), none);
+        let larger = a.below(turned.0);
+        (a, b) = (turned.0.where_or(larger, a), turned.1.where_or(larger, b));
+        turn = (first + V::splat(sign / 3.0)).where_or(larger, turn);
     }
-    let (a, b) = best;
-    // (a + 1) t³ + b t² + (a - 3) t + b = 0 for the tangents of half the angles.
+    // With t = y - h the cubic is y³ - 3p y + 2q = 0, and y = 2√p cos φ with cos 3φ = -q/√p³.
     let inverse = one.div(a + one);
-    let third_b = b * inverse * V::splat(1.0 / 3.0);
-    let c = (a - V::splat(3.0)) * inverse;
-    // t = y - third_b: y³ + 3p y + 2q = 0.
-    let square = third_b * third_b;
-    let minus_p = square - c * V::splat(1.0 / 3.0);
-    let q = third_b * (square + V::splat(1.5) - c * V::splat(0.5));
-    let minus_p = minus_p.max(zero);
-    let cube = minus_p * minus_p * minus_p;
-    let rest = q.negate_mul_add(q, cube).max(zero);
-    let angle = atan2_each(rest.sqrt(), -q) * V::splat(1.0 / 3.0);
-    let (cos, sin) = cis_each(angle);
-    let r = minus_p.sqrt();
-    let (along, across) = (r * cos, r * sin * V::splat(3f64.sqrt()));
-    let t = [along + along - third_b, -along - across - third_b, across - along - third_b];
-    let mut turns = t;
-    for (turns, t) in turns.iter_mut().zip(t) {
-        let at = atan2_each(t, one) * V::splat(2.0) + third;
+    let (h, c) = (b * inverse * third, (a - V::splat(3.0)) * inverse);
+    let square = h * h;
+    let p = c.negate_mul_add(third, square).max(zero);
+    let q = h * (square + c.negate_mul_add(V::splat(0.5), V::splat(1.5)));
+    let rest = q.negate_mul_add(q, p * p * p).max(zero);
+    let (cos, sin) = cis_each(atan2_each(rest.sqrt(), -q) * third);
+    let root = p.sqrt();
+    let (along, across) = (root * cos, root * sin * V::splat(3f64.sqrt()));
+    let mut turns = [along + along - h, -along - across - h, across - along - h];
+    for turns in &mut turns {
+        let at = atan2_each(*turns, one).mul_add(V::splat(2.0), turn);
         *turns = at - at.round();
     }
     turns

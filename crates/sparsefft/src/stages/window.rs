@@ -67,8 +67,7 @@ impl Kaiser {
         }
         series.reverse();
         let response = |a: f64| series.iter().fold(0.0, |sum, c| a.mul_add(sum, *c));
-        let terms =
-            economised(|y| response(beta * beta - slope(beta) * 2.0 * (1.0 - y)), ROUNDING);
+        let terms = economised(|y| response(beta * beta - slope(beta) * 2.0 * (1.0 - y)), ROUNDING);
         let at = |x: f64| response(beta * beta - slope(beta) * x * x);
         let small = (1e-3 * leak(beta)).max(ROUNDING);
         let gains = gains([0.5, 1.5].map(|x| economised(|v| at(x + 0.5 * v), small)));
@@ -305,7 +304,10 @@ mod tests {
                 let x = F4([-1.5 - u, -0.5 - u, 0.5 - u, 1.5 - u]);
                 for (gain, wanted) in gains.iter().zip(window.response::<false>(x).0) {
                     let error = gain - wanted;
-                    assert!(error.abs() < 2e-3 * window.leak() + 1e-15, "beta {beta} u {u}: {error:e}");
+                    assert!(
+                        error.abs() < 2e-3 * window.leak() + 1e-15,
+                        "beta {beta} u {u}: {error:e}"
+                    );
                 }
             }
         }
