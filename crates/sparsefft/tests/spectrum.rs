@@ -218,3 +218,26 @@ fn a_large_sample_at_the_edge_of_the_window_is_noticed() {
         }
     }
 }
+
+/// Lengths without a comb: what a window shows of a frequency carries what others leak into its bucket, up to
+/// 2e-10 of these, before all values are fitted jointly.
+#[test]
+fn values_of_prime_lengths_are_fitted_jointly() {
+    let n = 100_003u64;
+    let plan = Plan::new(Problem::new(n).sparsity(50)).unwrap();
+    let mut rng = Rng::new(207);
+    let mut worst = 0.0f64;
+    for _ in 0..100 {
+        let tones = generate::random(&mut rng, n, 50);
+        let strongest = tones.iter().map(|t| t.a.norm()).fold(0.0, f64::max);
+        let s = plan.transform(&Signal::new(n, tones.clone()).samples()).unwrap();
+        assert!(s.certificate().is_certified());
+        assert_eq!(s.peaks().len(), tones.len());
+        for peak in s.peaks() {
+            let truth =
+                tones.iter().find(|t| t.f == peak.index).expect("a frequency of the signal");
+            worst = worst.max((peak.value / n as f64 - truth.a).norm() / strongest);
+        }
+    }
+    assert!(worst < 6e-11, "{worst:e}");
+}

@@ -194,9 +194,12 @@ fn slope(beta: f64) -> f64 {
 fn economised(f: impl Fn(f64) -> f64, small: f64) -> Vec<f64> {
     /// Nodes; the widest of the windows has 26 terms above rounding.
     const NODES: usize = 40;
-    // cos(πi/2N): nodes have odd i, and angles add up in whole numbers.
-    let turn = std::f64::consts::FRAC_PI_2 / NODES as f64;
-    let cosines: Vec<f64> = (0..4 * NODES).map(|i| (turn * i as f64).cos()).collect();
+    /// cos(πi/2N): nodes have odd i, and angles add up in whole numbers.
+    static COSINES: LazyLock<[f64; 4 * NODES]> = LazyLock::new(|| {
+        let turn = std::f64::consts::FRAC_PI_2 / NODES as f64;
+        std::array::from_fn(|i| (turn * i as f64).cos())
+    });
+    let cosines = &*COSINES;
     let values: Vec<f64> = (0..NODES).map(|j| f(cosines[2 * j + 1])).collect();
     let share = |m: usize| {
         let at = |j: usize| cosines[(2 * j + 1) * m % (4 * NODES)];

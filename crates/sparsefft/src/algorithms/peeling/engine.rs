@@ -448,7 +448,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         if self.weak == 0 {
             self.exchange();
             self.resolve()?;
-            self.polish_windows();
+            self.polish();
         }
         self.conclude()
     }

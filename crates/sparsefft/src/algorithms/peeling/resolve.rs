@@ -169,6 +169,8 @@ impl Engine<'_, '_> {
     pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
         /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
         const ROOM: u64 = 11;
+        /// Coarse bins at least.
+        const LEAST: u64 = 16;
         let open = self.suspects.len() as u64;
         let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
         let alone = self.comb.as_ref().is_some_and(|comb| comb.offsets[..] == [0]);
@@ -178,7 +180,7 @@ impl Engine<'_, '_> {
             return Ok(());
         }
         let mut bins = fine;
-        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(16) {
+        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(LEAST) {
             bins /= 2;
         }
         let fft = self.run.plan.fft(bins as usize);
@@ -473,14 +475,12 @@ impl Engine<'_, '_> {
 
     /// Number of bins of a hash that hold more than what is known explains.
     pub(super) fn unexplained(&self, hash: &Hash) -> usize {
-        let limit = self.limit(hash, hash.lanes());
-        // As a rule there is none, which is seen at a glance.
-        if hash.is_peeled() && hash.energy.iter().filter(|e| **e > limit).count() == 0 {
-            return 0;
-        }
         let open = self.open(hash);
         if hash.is_peeled() {
-            return open.count();
+            // As a rule there is none, which is seen at a glance.
+            let limit = self.limit(hash, hash.lanes());
+            let above = hash.energy.iter().filter(|e| **e > limit).count();
+            return if above == 0 { 0 } else { open.count() };
         }
         open.filter(|&b| hash.energy[b] > self.slack(hash, b)).count()
     }
@@ -564,6 +564,11 @@ impl Engine<'_, '_> {
     /// bins with more members than lanes, and in noise those of bins with nearly parallel phasors.
     /// Without a comb, of all.
     pub(super) fn polish(&mut self) {
+        let explained = |window: &Hash| self.unexplained(window) == 0;
+        let start = match self.comb {
+            None if !self.noisy && self.windows.iter().all(explained) => Start::Near,
+            _ => Start::Anywhere,
+        };
         let mut chosen = std::mem::take(&mut self.scratch.chosen);
         chosen.clear();
         match &self.comb {
@@ -577,24 +582,7 @@ impl Engine<'_, '_> {
             }
         }
         if !chosen.is_empty() && !self.windows.is_empty() {
-            self.improve(&chosen, Start::Anywhere);
-        }
-        self.scratch.chosen = chosen;
-        self.run.clock.lap(Stage::Estimate);
-    }
-
-    /// [`polish`](Engine::polish) of what windows alone have found.
-    pub(super) fn polish_windows(&mut self) {
-        let explained = |window: &Hash| self.unexplained(window) == 0;
-        if self.noisy || !self.windows.iter().all(explained) {
-            return self.polish();
-        }
-        // The errors of the values are below the limits of all buckets; nothing else will be decoded.
-        let mut chosen = std::mem::take(&mut self.scratch.chosen);
-        chosen.clear();
-        chosen.extend(0..self.known.len() as u32);
-        if !chosen.is_empty() {
-            self.improve(&chosen, Start::Near);
+            self.improve(&chosen, start);
         }
         self.scratch.chosen = chosen;
         self.run.clock.lap(Stage::Estimate);
