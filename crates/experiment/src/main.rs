@@ -7,8 +7,9 @@
 //! Every answer is compared with the truth while it is timed; a row says how many were right.
 //! *warm*: the same signal again. *fresh*: all its cache lines flushed before each transform, plan
 //! and workspace warm. Times are medians; the spread is that of the quartiles. Everything runs on one
-//! thread, but for the part about threads. Signals lie in pages of 2 MiB; with
-//! `SPARSEFFT_SMALL_PAGES=1` in those that the system gives to everybody.
+//! thread, but for the part about threads. Signals, and the buffers of
+//! the peers, lie in pages of 2 MiB and begin with a cache line (`sparsefft::buffer`); with
+//! `SPARSEFFT_PLAIN_MEMORY=1` they are a `Vec`.
 
 mod draw;
 mod gpu;

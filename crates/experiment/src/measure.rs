@@ -1,13 +1,14 @@
 //! Signals with their truth, and times with their spread.
 
 use serde_json::{Value, json};
-use sparsefft::Complex;
+use sparsefft::{Complex, SignalBuffer};
+use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 use testkit::{Rng, oracle};
 
 /// A signal and what is in it.
 pub struct Signal {
-    pub samples: Vec<Complex<f64>>,
+    pub samples: Store,
     /// Places of the tones, ascending.
     pub places: Vec<u64>,
     /// Amplitudes, in that order.
@@ -20,7 +21,7 @@ impl Signal {
         let mut rng = Rng::new(1000 + seed);
         let mut places = rng.distinct(n, k);
         places.sort_unstable();
-        let mut samples = signal_buffer(n);
+        let mut samples = zeros(n as usize);
         let values: Vec<_> = places.iter().map(|_| rng.phasor()).collect();
         for (&f, &a) in places.iter().zip(&values) {
             samples[f as usize] = a;
@@ -28,7 +29,7 @@ impl Signal {
         oracle::inverse(&mut samples);
         if let Some(db) = snr {
             let sigma = 10f64.powf(-db / 20.0);
-            for v in &mut samples {
+            for v in samples.iter_mut() {
                 *v += rng.gaussian() * sigma;
             }
         }
@@ -130,16 +131,44 @@ pub fn length(n: u64) -> String {
     if n.is_power_of_two() { format!("2^{}", n.ilog2()) } else { n.to_string() }
 }
 
-/// n zeros: in pages of 2 MiB, or of 4 KiB if the environment asks for small ones.
-fn signal_buffer(n: u64) -> Vec<Complex<f64>> {
-    if small_pages() {
-        return vec![Complex::ZERO; n as usize];
-    }
-    sparsefft::buffer(n).expect("the signals of the experiment fit the memory")
+/// Samples in memory like that of a user.
+pub enum Store {
+    /// Pages of 2 MiB, beginning with a cache line.
+    Buffer(SignalBuffer<f64>),
+    /// As the system gives them to everybody.
+    Plain(Vec<Complex<f64>>),
 }
 
-fn small_pages() -> bool {
-    std::env::var_os("SPARSEFFT_SMALL_PAGES").is_some()
+impl Deref for Store {
+    type Target = [Complex<f64>];
+    fn deref(&self) -> &[Complex<f64>] {
+        match self {
+            Store::Buffer(samples) => samples,
+            Store::Plain(samples) => samples,
+        }
+    }
+}
+
+impl DerefMut for Store {
+    fn deref_mut(&mut self) -> &mut [Complex<f64>] {
+        match self {
+            Store::Buffer(samples) => samples,
+            Store::Plain(samples) => samples,
+        }
+    }
+}
+
+/// n zeros: in a buffer for signals, or in plain memory if the environment asks for it.
+pub fn zeros(n: usize) -> Store {
+    if plain() {
+        return Store::Plain(vec![Complex::ZERO; n]);
+    }
+    let buffer = sparsefft::buffer(n as u64);
+    Store::Buffer(buffer.expect("the signals of the experiment fit the memory"))
+}
+
+fn plain() -> bool {
+    std::env::var_os("SPARSEFFT_PLAIN_MEMORY").is_some()
 }
 
 /// What machine and program made the numbers.
@@ -158,7 +187,7 @@ pub fn provenance() -> Value {
         "cores": std::thread::available_parallelism().map_or(0, |c| c.get()),
         "load": read("/proc/loadavg").trim(),
         "huge pages": huge.trim(),
-        "pages of the signals": if small_pages() { "the system's default" } else { "2 MiB" },
+        "signals and buffers of peers": if plain() { "Vec" } else { "sparsefft::buffer" },
         "vector": vector(),
         "build": "release, no target-cpu",
         "date": date.unwrap_or_default(),

@@ -69,15 +69,15 @@ fn ours(signals: &[Signal], problem: &Problem, repetitions: usize, cold: bool) -
             ours.samples = ours.samples.max(s.report().samples_read);
         };
         // The first run makes tables and buffers.
-        let first = plan.transform(&signal.samples).expect("the samples are finite");
+        let first = plan.transform(&*signal.samples).expect("the samples are finite");
         judge(&mut ours, &first);
         // A few milliseconds bring the clock and the branch predictors to where steady work has them.
         let begun = std::time::Instant::now();
         while begun.elapsed().as_millis() < 5 {
-            plan.transform(&signal.samples).expect("as before");
+            plan.transform(&*signal.samples).expect("as before");
         }
         for _ in 0..repetitions {
-            let s = ours.warm.add(|| plan.transform(&signal.samples)).expect("as before");
+            let s = ours.warm.add(|| plan.transform(&*signal.samples)).expect("as before");
             judge(&mut ours, &s);
         }
         if !cold {
@@ -88,9 +88,9 @@ fn ours(signals: &[Signal], problem: &Problem, repetitions: usize, cold: bool) -
             // Flushing takes long enough for other programs to take the caches; the plan and its
             // workspace come back with another signal.
             for _ in 0..2 {
-                plan.transform(&other.samples).expect("the samples are finite");
+                plan.transform(&*other.samples).expect("the samples are finite");
             }
-            let s = ours.fresh.add(|| plan.transform(&signal.samples)).expect("as before");
+            let s = ours.fresh.add(|| plan.transform(&*signal.samples)).expect("as before");
             judge(&mut ours, &s);
         }
         let lines = signal.lines(plan.sample_indices());
@@ -373,7 +373,7 @@ pub fn profile(options: &Options) -> Outcome {
         for signal in signals(n, k, snr, options) {
             let plan = Plan::new(Problem::new(n).sparsity(k)).expect("the problem is valid");
             for _ in 0..50 {
-                let s = plan.transform(&signal.samples).expect("the samples are finite");
+                let s = plan.transform(&*signal.samples).expect("the samples are finite");
                 for &(stage, spent) in &s.report().stages {
                     let spent = spent.as_secs_f64();
                     match stages.iter_mut().find(|(known, _)| *known == stage) {
@@ -421,7 +421,7 @@ pub fn accuracy(options: &Options) -> Outcome {
         for seed in 0..trials {
             let signal = Signal::new(n, k, snr, seed);
             let plan = Plan::new(Problem::new(n).sparsity(k).seed(seed)).expect("valid");
-            let s = plan.transform(&signal.samples).expect("the samples are finite");
+            let s = plan.transform(&*signal.samples).expect("the samples are finite");
             let found = s.peaks().iter().map(|p| p.index);
             right += usize::from(s.certificate().is_certified() && signal.agrees(found));
             read += s.report().samples_read as f64 / trials as f64;

@@ -1,6 +1,6 @@
 //! Who else transforms: RustFFT and FFTW densely, oxifft sparsely.
 
-use crate::measure::{Signal, Times};
+use crate::measure::{Signal, Store, Times, zeros};
 use oxifft::{Flags, SparsePlan};
 use rustfft::{Fft, FftPlanner};
 use sparsefft::Complex;
@@ -14,19 +14,19 @@ const MEASURED: u64 = 1 << 22;
 pub struct Dense {
     rustfft: Arc<dyn Fft<f64>>,
     fftw: Option<Fftw<f64>>,
-    buffer: Vec<Complex<f64>>,
-    scratch: Vec<Complex<f64>>,
+    buffer: Store,
+    scratch: Store,
     pub rustfft_times: Times,
     pub fftw_times: Times,
 }
 
 impl Dense {
     pub fn new(n: u64) -> Self {
-        let mut buffer = vec![Complex::ZERO; n as usize];
+        let mut buffer = zeros(n as usize);
         let effort = if n <= MEASURED { Effort::Measure } else { Effort::Estimate };
         let fftw = Fftw::new(&mut buffer, effort);
         let rustfft = FftPlanner::new().plan_fft_forward(n as usize);
-        let scratch = vec![Complex::ZERO; rustfft.get_inplace_scratch_len()];
+        let scratch = zeros(rustfft.get_inplace_scratch_len());
         let (rustfft_times, fftw_times) = Default::default();
         Dense { rustfft, fftw, buffer, scratch, rustfft_times, fftw_times }
     }

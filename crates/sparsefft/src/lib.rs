@@ -60,7 +60,7 @@ mod stages;
 mod tones;
 
 pub use certificate::{Certificate, Verdict};
-pub use dense::buffer;
+pub use dense::{SignalBuffer, buffer};
 pub use error::Error;
 pub use num_complex::Complex;
 pub use plan::{

@@ -576,6 +576,12 @@ impl<T: Scalar> Samples for Vec<T> {
 impl<T: Scalar, const N: usize> Samples for [T; N] {
     forward_samples!(self => self.as_slice());
 }
+impl<T> Samples for crate::dense::SignalBuffer<T>
+where
+    Complex<T>: Scalar,
+{
+    forward_samples!(self => &**self);
+}
 impl<S: Samples + ?Sized> Samples for &S {
     forward_samples!(self => *self);
 }

@@ -209,7 +209,7 @@ impl Spectrum {
     /// # Errors
     /// [`Error::OutOfMemory`] if n values do not fit.
     pub fn to_dense(&self) -> Result<Vec<Complex<f64>>, Error> {
-        let mut dense = crate::dense::buffer(self.n)?;
+        let mut dense = crate::dense::zeroed(self.n, self.n)?;
         for p in &self.peaks {
             dense[p.index as usize] = p.value;
         }
@@ -223,7 +223,8 @@ impl Spectrum {
     /// it does not fit.
     pub fn synthesize(&self, range: Range<u64>) -> Result<Vec<Complex<f64>>, Error> {
         check_range(&range, self.n)?;
-        let mut out = crate::dense::buffer(range.end - range.start)?;
+        let len = range.end - range.start;
+        let mut out = crate::dense::zeroed(len, len)?;
         let unity = Unity::new(self.n);
         // Rotating by one phasor per sample drifts by one rounding each; a fresh exact phase
         // every 256 samples keeps the error below 1e-13.

@@ -251,7 +251,8 @@ impl Tones {
     /// it does not fit.
     pub fn synthesize(&self, range: Range<u64>) -> Result<Vec<Complex<f64>>, Error> {
         check_range(&range, self.n)?;
-        let mut out = crate::dense::buffer(range.end - range.start)?;
+        let len = range.end - range.start;
+        let mut out = crate::dense::zeroed(len, len)?;
         // Rotating by one phasor per sample drifts by one rounding each; a fresh phase every 256
         // samples keeps the error below 1e-13.
         const BLOCK: usize = 256;

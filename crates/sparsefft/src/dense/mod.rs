@@ -49,15 +49,16 @@ mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod vertical;
 
-pub use memory::buffer;
+pub use memory::{SignalBuffer, buffer};
 pub use out_of_core::{FileFft, FilePart};
 pub use real::RealFft;
 pub use scalar::Real;
 pub use threads::Threads;
 pub use top::top_k;
 
+pub(crate) use memory::zeroed;
 #[cfg(feature = "cuda")]
-pub(crate) use {memory::zeroed, roots::Roots};
+pub(crate) use roots::Roots;
 #[cfg(any(feature = "cuda", target_arch = "x86_64"))]
 pub(crate) use {roots::root, scalar::narrow};
 
@@ -65,8 +66,6 @@ use crate::spectrum::Norm;
 use crate::{Error, MAX_LEN};
 use bluestein::Bluestein;
 use four_step::{FourStep, SLACK, balanced};
-#[cfg(not(feature = "cuda"))]
-use memory::zeroed;
 use num_complex::Complex;
 use rustfft::FftDirection;
 use std::sync::{Arc, OnceLock};

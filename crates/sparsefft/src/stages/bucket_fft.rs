@@ -750,7 +750,7 @@ mod columns {
                     by_radix!(radix, first_of_eight::<Lines>(passes, apart, which, pairs, tile));
                 }
                 Order::Samples(step) => {
-                    let pairs = Samples { from, step: 2 * step, half: passes.len };
+                    let pairs = Samples::new(from, 2 * step, passes.len);
                     by_radix!(radix, first_of_eight::<Samples>(passes, apart, which, pairs, tile));
                 }
             }
@@ -860,8 +860,8 @@ mod columns {
 
     /// Where the first butterflies of eight columns find lines in pairs: j and j + B/2.
     trait Pairs: Copy {
-        /// Asks for a pair that is read later.
-        fn soon(self, j: usize);
+        /// Asks for neighbouring pairs that are read later.
+        fn soon(self, which: Range<usize>);
         /// Sum and difference, side by side.
         ///
         /// # Safety
@@ -878,7 +878,7 @@ mod columns {
 
     impl Pairs for Lines {
         #[inline(always)] // nothing: they were just written, or come one after the other
-        fn soon(self, _: usize) {}
+        fn soon(self, _: Range<usize>) {}
 
         #[inline(always)] // two instructions and four loads
         unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
@@ -899,21 +899,35 @@ mod columns {
         from: *const f64,
         step: usize,
         half: usize,
+        /// Whether a line may lie in two cache lines.
+        crosses: bool,
+    }
+
+    impl Samples {
+        fn new(from: *const f64, step: usize, half: usize) -> Self {
+            let whole = from.addr().is_multiple_of(64) && step.is_multiple_of(8);
+            Samples { from, step, half, crosses: !whole }
+        }
     }
 
     impl Pairs for Samples {
-        #[inline(always)] // at most four instructions
-        fn soon(self, j: usize) {
+        #[inline(always)] // some instructions each
+        fn soon(self, which: Range<usize>) {
             if self.half < LONG / 2 {
                 return;
             }
-            for j in [j, j + self.half] {
-                // Beyond the last line these are places that nobody reads: harmless, and no branch.
-                let first = self.from.wrapping_add(self.step * j).cast::<i8>();
-                // SAFETY: a prefetch reads nothing; any address is allowed.
-                unsafe {
-                    _mm_prefetch::<_MM_HINT_T1>(first);
-                    _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(63));
+            // Neighbours one after the other: memory answers them from different banks.
+            for first in [which.start, which.start + self.half] {
+                for j in first..first + which.len() {
+                    // Beyond the last line these are places that nobody reads: harmless, and no branch.
+                    let first = self.from.wrapping_add(self.step * j).cast::<i8>();
+                    // SAFETY: a prefetch reads nothing; any address is allowed.
+                    unsafe {
+                        _mm_prefetch::<_MM_HINT_T1>(first);
+                        if self.crosses {
+                            _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(63));
+                        }
+                    }
                 }
             }
         }
@@ -956,19 +970,28 @@ mod columns {
         pairs: P,
         tile: *mut f64,
     ) {
-        /// Butterflies between asking for lines and reading them.
-        const AHEAD: usize = 2;
+        /// Butterflies whose lines are asked for together.
+        const GROUP: usize = 2;
         let wide = columns::Line::<F64x8>::REALS;
         let level = &passes.levels[0];
         let factors =
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
         // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
         unsafe {
-            for (j, w) in which.zip(factors) {
+            let ask = |j: usize| {
+                for m in 0..R {
+                    let j = j + m * level.apart;
+                    pairs.soon(j..j + GROUP);
+                }
+            };
+            ask(which.start);
+            for (j, w) in which.clone().zip(factors) {
+                if (j - which.start).is_multiple_of(GROUP) {
+                    ask(j + GROUP);
+                }
                 let mut x = zeros::<F64x8, R>();
                 unrolled!(m in R, {
                     let j = j + m * level.apart;
-                    pairs.soon(j + AHEAD);
                     // The sums stay, the differences turn.
                     let turn = *apart.get_unchecked(j);
                     let (re, im) = (F64x8::halves_of(1.0, turn.re), F64x8::halves_of(0.0, turn.im));
