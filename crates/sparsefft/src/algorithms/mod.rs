@@ -26,6 +26,8 @@ pub(crate) struct Run<'a> {
     pub(crate) workspace: &'a mut Workspace,
     pub(crate) clock: Clock,
     pub(crate) samples_read: u64,
+    /// Samples that a helper has read for nothing: no decision may depend on helpers.
+    pub(crate) samples_unused: u64,
     /// Largest |x|² that a window hash has met: what one attempt has seen the next may not forget.
     pub(crate) peak: f64,
     /// Who keeps the hashes of the voting algorithms, if not the CPU.
@@ -42,8 +44,8 @@ impl<'a> Run<'a> {
         started: Instant,
     ) -> Self {
         let clock = Clock::start(started);
-        let (samples_read, peak, keeper, place) = (0, 0.0, None, None);
-        Run { plan, signal, workspace, clock, samples_read, peak, keeper, place }
+        let (samples_read, samples_unused, peak, keeper, place) = (0, 0, 0.0, None, None);
+        Run { plan, signal, workspace, clock, samples_read, samples_unused, peak, keeper, place }
     }
 }
 

@@ -7,11 +7,12 @@
 //! [`gather`] calls its function with a team; inside, [`share`] hands out numbered pieces. Each member
 //! begins with a range of its own, the same every time, so that what it wrote in one step is still in
 //! its cache in the next; then it takes what others have left. Who does a piece never changes what it
-//! computes.
+//! computes. [`beside`] gives a helper one long piece while this thread does something else.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What the pieces do.
 type Job<'a> = &'a (dyn Fn(usize) + Sync);
@@ -28,10 +29,19 @@ struct Team {
     done: AtomicUsize,
     /// The present job: a pointer to it, valid as long as pieces are out.
     job: AtomicPtr<Job<'static>>,
+    /// A job beside the present one, and how far it is.
+    beside: AtomicPtr<Job<'static>>,
+    state: AtomicU8,
     failed: AtomicBool,
     over: AtomicBool,
     members: usize,
 }
+
+/// States of a job beside: there is none, it waits for somebody, somebody does it, it is done.
+const NONE: u8 = 0;
+const WAITING: u8 = 1;
+const TAKEN: u8 = 2;
+const DONE: u8 = 3;
 
 thread_local! {
     /// The team of the transform that this thread runs.
@@ -91,13 +101,32 @@ pub(crate) fn share(pieces: usize, job: impl Fn(usize) + Sync) {
     unsafe { &*team }.share(groups, &group);
 }
 
+/// Calls `f`, and meanwhile `job` by a helper of this thread's team, or after it.
+pub(crate) fn beside<R>(job: impl FnOnce() + Send, f: impl FnOnce() -> R) -> R {
+    let team = TEAM.get();
+    if team.is_null() {
+        let result = f();
+        job();
+        return result;
+    }
+    let job = Mutex::new(Some(job));
+    let once = |_| {
+        let taken = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(job) = taken {
+            job();
+        }
+    };
+    // SAFETY: as in `members`.
+    unsafe { &*team }.beside(&once, f)
+}
+
 #[cfg_attr(not(feature = "rayon"), allow(dead_code))] // there are no helpers then
 impl Team {
     /// A helper's life.
     fn help(&self, member: usize) {
         let mut idle = 0u32;
         while !self.over.load(Ordering::Acquire) {
-            if self.work(member) {
+            if self.work_beside() || self.work(member) {
                 idle = 0;
             } else {
                 idle += 1;
@@ -131,6 +160,56 @@ impl Team {
         true
     }
 
+    /// Does the job beside, if there is one that nobody does.
+    fn work_beside(&self) -> bool {
+        if self.state.load(Ordering::Relaxed) != WAITING
+            || self
+                .state
+                .compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+        {
+            return false;
+        }
+        // SAFETY: the job lives until it is done, and this is who does it.
+        let job = unsafe { *self.beside.load(Ordering::Acquire) };
+        if catch_unwind(AssertUnwindSafe(|| job(0))).is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        self.state.store(DONE, Ordering::Release);
+        true
+    }
+
+    /// Calls `f` while some member does the job, and returns when both are done.
+    fn beside<R>(&self, job: Job<'_>, f: impl FnOnce() -> R) -> R {
+        /// Waits for the job, also when `f` panics.
+        struct Wait<'a>(&'a Team);
+        impl Drop for Wait<'_> {
+            fn drop(&mut self) {
+                self.0.work_beside();
+                while self.0.state.load(Ordering::Acquire) != DONE {
+                    std::hint::spin_loop();
+                }
+                self.0.state.store(NONE, Ordering::Relaxed);
+            }
+        }
+        // SAFETY: only the lifetime changes; this function returns when nobody uses the job any more.
+        let mut job: Job<'static> = unsafe { std::mem::transmute(job) };
+        self.beside.store(&raw mut job, Ordering::Release);
+        self.state.store(WAITING, Ordering::Release);
+        let wait = Wait(self);
+        let result = f();
+        drop(wait);
+        self.complain();
+        result
+    }
+
+    /// Passes on that a piece has panicked.
+    fn complain(&self) {
+        if self.failed.swap(false, Ordering::AcqRel) {
+            resume_unwind(Box::new("a piece of the work panicked"));
+        }
+    }
+
     /// Has all members do the pieces, of which there are at most 64.
     fn share(&self, pieces: usize, job: Job<'_>) {
         // SAFETY: only the lifetime changes; this function returns when nobody uses the job any more.
@@ -143,9 +222,7 @@ impl Team {
         while self.done.load(Ordering::Acquire) < pieces {
             std::hint::spin_loop();
         }
-        if self.failed.swap(false, Ordering::AcqRel) {
-            resume_unwind(Box::new("a piece of the work panicked"));
-        }
+        self.complain();
     }
 }
 
@@ -171,6 +248,43 @@ mod tests {
                 });
                 assert_eq!(members(), 1);
             });
+        }
+    }
+
+    #[test]
+    fn a_job_beside_is_done_once_by_somebody() {
+        let mut count = 0;
+        assert_eq!(beside(|| count += 1, || 7), 7);
+        for threads in [1, 2, 5] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                gather(true, || {
+                    for pieces in [0, 1, 40] {
+                        let others = AtomicUsize::new(0);
+                        let add = |_| _ = others.fetch_add(1, Ordering::Relaxed);
+                        // A piece within the job is its own; pieces meanwhile go to everybody.
+                        let both = beside(
+                            || {
+                                assert!(members() == 1 || members() == threads);
+                                count += 1;
+                            },
+                            || {
+                                share(pieces, add);
+                                others.load(Ordering::Relaxed)
+                            },
+                        );
+                        assert_eq!(both, pieces);
+                    }
+                });
+            });
+        }
+        assert_eq!(count, 10);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        for (job, f) in [(true, false), (false, true)] {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                pool.install(|| gather(true, || beside(|| assert!(!job), || assert!(!f))));
+            }));
+            assert!(outcome.is_err());
         }
     }
 

@@ -21,20 +21,35 @@ pub(crate) fn with_team<R>(work: u64, f: impl FnOnce() -> R) -> R {
 
 /// Whether there is a team, and work of this size (in samples read) for it.
 pub(crate) fn is_shared(work: u64) -> bool {
-    work >= SHARED && team::members() > 1
+    work >= SHARED && has_team()
 }
 
 /// Length of the pieces in which `len` items are best handed out, if what comes out does not depend
 /// on it: all of them where `work` is not worth sharing, else some pieces for each member, so that a
 /// slow one does fewer.
 pub(crate) fn piece(len: usize, work: u64) -> usize {
-    let parts = if is_shared(work) { 2 * team::members() } else { 1 };
+    let parts = if is_shared(work) { 2 * members() } else { 1 };
     len.div_ceil(parts).max(1)
 }
 
 /// `f` of the numbers below `count`, shared among the team.
 pub(crate) fn for_each(count: usize, f: impl Fn(usize) + Sync) {
     team::share(count, f);
+}
+
+/// Calls `f`, and meanwhile `job` by a member of the team, if there is one.
+pub(crate) fn beside<R>(job: impl FnOnce() + Send, f: impl FnOnce() -> R) -> R {
+    team::beside(job, f)
+}
+
+/// Whether there is a team.
+pub(crate) fn has_team() -> bool {
+    members() > 1
+}
+
+/// How many share the work.
+pub(crate) fn members() -> usize {
+    team::members()
 }
 
 /// `f(start, chunk)` over chunks of this size, and what they give combined in their order; shared

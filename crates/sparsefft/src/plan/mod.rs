@@ -322,7 +322,8 @@ impl Plan {
         let mut answer = algorithms::run(&mut run)?;
         sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
         let elapsed = started.elapsed();
-        let (read, stages) = (run.samples_read, run.clock.stages(elapsed));
+        let read = run.samples_read + run.samples_unused;
+        let stages = run.clock.stages(elapsed);
         let place = run.place.unwrap_or(place);
         Ok(self.spectrum(answer, read, stages, place, elapsed))
     }
@@ -494,6 +495,7 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
 fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     const FEW: u32 = 6;
     const DIGIT: u32 = 11;
+    const MANY: u32 = 13;
     /// Most that may share a digit for each to find its place among them by itself.
     const NEAR: u32 = 24;
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
@@ -501,7 +503,8 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     let sharing = match peaks.len() {
         0..16 => return,
         16..512 => sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)),
-        512..16384 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
+        512..8192 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
+        8192..65536 => sort_by_digit::<{ 1 << MANY }>(peaks, sorted, bits.saturating_sub(MANY)),
         _ => u32::MAX,
     };
     if sharing <= NEAR {

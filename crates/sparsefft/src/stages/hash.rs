@@ -20,6 +20,7 @@ use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
 use crate::{Complex, Error};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// How frequencies are spread.
@@ -158,7 +159,7 @@ impl Hash {
     }
 
     /// Lines that one more offset would read.
-    fn reads(&self) -> usize {
+    pub(crate) fn reads(&self) -> usize {
         match &self.kind {
             Kind::Comb => self.buckets,
             Kind::Window { kaiser, .. } => 2 * kaiser.reach() + 1,
@@ -305,6 +306,30 @@ impl Hash {
 
     /// Transforms one line and appends the bins; whether they are finite.
     fn transform(&mut self, run: &mut Run<'_>, d: u64, source: Source<'_>, factor: f64) -> bool {
+        let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
+        // Samples are read by the first butterflies.
+        let clock = &mut run.clock;
+        let read = || {
+            if let Source::Samples(..) = source {
+                clock.lap(Stage::Permute);
+            }
+        };
+        let finite = self.transform_by(d, source, factor, &mut scratch, read);
+        run.workspace.give(scratch);
+        run.clock.lap(Stage::BucketFft);
+        finite
+    }
+
+    /// [`transform`](Hash::transform) with this scratch; calls `read` when the source is not needed any
+    /// more.
+    fn transform_by(
+        &mut self,
+        d: u64,
+        source: Source<'_>,
+        factor: f64,
+        scratch: &mut [Line],
+        read: impl FnOnce(),
+    ) -> bool {
         let size = self.buckets;
         let Buffers { offsets, measured, residual, energy, total, .. } = &mut *self.buffers;
         let at = offsets.len() * size;
@@ -317,18 +342,9 @@ impl Hash {
         }
         // Whether these are the energies of all lines before.
         let whole = !peeled && energy.len() == size;
-        let mut scratch = run.workspace.take_at_least(self.fft.scratch_len());
         let line = room(measured, at, size);
         let sums = whole.then_some(&mut energy[..]);
-        // Samples are read by the first butterflies.
-        let clock = &mut run.clock;
-        let read = || {
-            if let Source::Samples(..) = source {
-                clock.lap(Stage::Permute);
-            }
-        };
-        let added = self.fft.process_and_add(source, line, &mut scratch, factor, sums, read);
-        run.workspace.give(scratch);
+        let added = self.fft.process_and_add(source, line, scratch, factor, sums, read);
         if peeled {
             // Bins of which some lines are peeled have no energy; the sum tells whether all is finite.
             *total += line.iter().map(line_energy).sum::<f64>();
@@ -341,7 +357,6 @@ impl Hash {
         } else {
             self.sum_energies();
         }
-        run.clock.lap(Stage::BucketFft);
         self.total.is_finite()
     }
 
@@ -504,7 +519,17 @@ impl Hash {
         let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut *self.buffers;
         residual.clear();
-        residual.extend_from_slice(&measured[..all]);
+        residual.reserve(all);
+        let (from, to) = (&measured[..all], &mut residual.spare_capacity_mut()[..all]);
+        let piece = threads::piece(all, 4 * all as u64);
+        let copy = |first: usize, to: &mut [MaybeUninit<Line>]| {
+            for (to, from) in to.iter_mut().zip(&from[first..]) {
+                to.write(*from);
+            }
+        };
+        threads::reduce_chunks(to, piece, 4 * all as u64, copy, |(), ()| ());
+        // SAFETY: so many have been written.
+        unsafe { residual.set_len(all) };
     }
 
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
@@ -535,6 +560,50 @@ impl Hash {
         for line in from.chunks_exact(size).take(offsets.len()) {
             *total += add_line(line, energy);
         }
+    }
+}
+
+/// A window hash that can be measured while its run goes on with something else.
+pub(crate) struct Ahead<'a> {
+    hash: Hash,
+    samples: &'a [Complex<f64>],
+    folded: Vec<Line>,
+    scratch: Vec<Line>,
+    peak: f64,
+    finite: bool,
+}
+
+impl<'a> Ahead<'a> {
+    /// `None` if the samples do not lie in memory as they are needed.
+    pub(crate) fn new(run: &mut Run<'a>, hash: Hash) -> Option<Self> {
+        let samples = run.signal.as_complex().filter(|x| x.len() as u64 == hash.n && x.len() >= 4);
+        let Some(samples) = samples else {
+            hash.recycle(run);
+            return None;
+        };
+        let folded = run.workspace.take_at_least(hash.buckets);
+        let scratch = run.workspace.take_at_least(hash.fft.scratch_len());
+        Some(Ahead { hash, samples, folded, scratch, peak: 0.0, finite: false })
+    }
+
+    /// Measures the line at offset 0.
+    pub(crate) fn measure(&mut self) {
+        let Ahead { hash, samples, folded, scratch, .. } = self;
+        let (start, step) = hash.walk(0);
+        let buckets = &mut folded[..hash.buckets];
+        self.peak = fold_walk(hash.taps(), Walk { samples, start, step }, buckets);
+        self.finite = hash.transform_by(0, Source::Lines(buckets), 1.0, scratch, || ());
+    }
+
+    /// Hands back the buffers. Something must have gone wrong with the samples if there is no hash.
+    pub(crate) fn finish(self, run: &mut Run<'_>) -> Option<(Hash, f64)> {
+        run.workspace.give(self.folded);
+        run.workspace.give(self.scratch);
+        if self.finite {
+            return Some((self.hash, self.peak));
+        }
+        self.hash.recycle(run);
+        None
     }
 }
 

@@ -225,6 +225,22 @@ impl Engine<'_, '_> {
         window_hash(self.run, buckets, beta, stream)
     }
 
+    /// The hash that verifies, measured.
+    pub(super) fn measured_verifying_hash(&mut self) -> Result<Hash, Error> {
+        if let Some((hash, peak)) = self.ahead.take() {
+            // What was found may ask for a larger one.
+            if !self.noisy && hash.buckets == self.verify_size() {
+                self.run.samples_read += 4 * hash.reads() as u64;
+                self.run.peak = self.run.peak.max(peak);
+                return Ok(hash);
+            }
+            self.ahead = Some((hash, peak));
+        }
+        let mut hash = self.verifying_hash();
+        hash.measure(self.run, 0)?;
+        Ok(hash)
+    }
+
     /// Measures a hash with a fresh permutation, unless there is one from which everything known has
     /// been peeled, and counts the buckets that the answer does not explain. Returns (buckets,
     /// unexplained, least amplitude that would have shown). `sizes` are those of the known, also after
@@ -242,8 +258,7 @@ impl Engine<'_, '_> {
                 hash
             }
             None => {
-                let mut hash = self.verifying_hash();
-                hash.measure(self.run, 0)?;
+                let mut hash = self.measured_verifying_hash()?;
                 if kept {
                     hash.begin_peeling();
                 } else {

@@ -5,12 +5,13 @@ use super::{Outcome, refuse, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::threads;
 use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::certify::{floor, quantile, threshold};
-use crate::stages::hash::{Hash, Kind};
+use crate::stages::hash::{Ahead, Hash, Kind};
 use crate::stages::known::Known;
 use crate::stages::locate::{
     CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
@@ -66,6 +67,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) least: f64,
     pub(super) comb: Option<Hash>,
     pub(super) windows: Vec<Hash>,
+    /// The window that will verify, if a helper has measured it already, and the largest |x|² that it met.
+    pub(super) ahead: Option<(Hash, f64)>,
     /// Which of the windows is the one that verifies, if it had to help.
     pub(super) witness: Option<usize>,
     pub(super) known: Known,
@@ -118,6 +121,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             least: 0.0,
             comb: None,
             windows,
+            ahead: None,
             witness: None,
             known,
             early: 0,
@@ -132,9 +136,13 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Hands back the buffers; the comb is kept for a finer one.
     pub(super) fn finish(self) -> Option<Hash> {
-        let Engine { run, comb, mut windows, known, suspects, loose, scratch, .. } = self;
+        let Engine { run, comb, mut windows, ahead, known, suspects, loose, scratch, .. } = self;
         for window in windows.drain(..) {
             window.recycle(run);
+        }
+        if let Some((unused, _)) = ahead {
+            run.samples_unused += 4 * unused.reads() as u64;
+            unused.recycle(run);
         }
         let scratch = Some(scratch);
         run.workspace.engine = Buffers { known, suspects, loose, windows, scratch };
@@ -333,20 +341,46 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
-        self.decode_comb(&mut comb, &active);
-        self.run.workspace.lists[0] = active;
-        self.run.clock.lap(Stage::Locate);
-        self.comb = Some(comb);
-        if !placed {
-            self.weak += 1;
+        let mut ahead = self.prepare_ahead();
+        let measure = || {
+            if let Some(ahead) = &mut ahead {
+                ahead.measure();
+            }
+        };
+        threads::beside(measure, || {
+            self.decode_comb(&mut comb, &active);
+            self.run.workspace.lists[0] = active;
+            self.run.clock.lap(Stage::Locate);
+            self.comb = Some(comb);
+            if !placed {
+                self.weak += 1;
+            }
+            if self.weak == 0 && !self.suspects.is_empty() {
+                self.decode_crowds()?;
+                self.run.clock.lap(Stage::Locate);
+            }
+            Ok::<_, Error>(())
+        })?;
+        if let Some(ahead) = ahead {
+            self.ahead = ahead.finish(self.run);
         }
         if self.weak == 0 && !self.suspects.is_empty() {
-            self.decode_crowds()?;
-            self.run.clock.lap(Stage::Locate);
             self.resolve()?;
             self.polish();
         }
         self.conclude()
+    }
+
+    /// Without noise, where there are helpers: the window that will verify, for one of them to measure. One
+    /// thread measures it when it is needed.
+    fn prepare_ahead(&mut self) -> Option<Ahead<'a>> {
+        let planned = self.run.plan.menu().is_some();
+        let open = self.noisy || planned || self.ahead.is_some();
+        if open || !threads::has_team() || self.run.signal.as_complex().is_none() {
+            return None;
+        }
+        let hash = self.verifying_hash();
+        Ahead::new(self.run, hash)
     }
 
     /// A second look at what an attempt has measured, with everything below the tolerance taken

@@ -320,18 +320,17 @@ impl Engine<'_, '_> {
             if reads > 24.0 * first.max(64) as f64 {
                 return Ok(());
             }
-            let mut hash = match self.coprime_comb(wanted) {
-                Some(hash) => hash,
-                None if self.witness_helps(buckets) => {
-                    self.witness = Some(self.windows.len());
-                    self.verifying_hash()
-                }
-                None => {
-                    let stream = window_stream(self.attempt, round);
-                    window_hash(self.run, buckets, beta, stream)
-                }
+            let comb = self.coprime_comb(wanted);
+            let mut hash = if comb.is_none() && self.witness_helps(buckets) {
+                self.witness = Some(self.windows.len());
+                self.measured_verifying_hash()?
+            } else {
+                let stream = window_stream(self.attempt, round);
+                let window = || window_hash(self.run, buckets, beta, stream);
+                let mut hash = comb.unwrap_or_else(window);
+                hash.measure(self.run, 0)?;
+                hash
             };
-            hash.measure(self.run, 0)?;
             if self.sees_more(&hash) {
                 hash.recycle(self.run);
                 self.blind = true;
