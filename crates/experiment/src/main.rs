@@ -7,9 +7,9 @@
 //! Every answer is compared with the truth while it is timed; a row says how many were right.
 //! *warm*: the same signal again. *fresh*: all its cache lines flushed before each transform, plan
 //! and workspace warm. Times are medians; the spread is that of the quartiles. Everything runs on one
-//! thread, but for the part about threads. Signals, and the buffers of
-//! the peers, lie in pages of 2 MiB and begin with a cache line (`sparsefft::buffer`); with
-//! `SPARSEFFT_PLAIN_MEMORY=1` they are a `Vec`.
+//! thread, but for the part about threads. Signals lie in pages of
+//! 2 MiB and begin with a cache line (`sparsefft::buffer`); with `SPARSEFFT_PLAIN_MEMORY=1` they are a
+//! `Vec`, as the buffers of the dense peers always are, which is what serves them best.
 
 mod draw;
 mod gpu;

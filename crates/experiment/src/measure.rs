@@ -131,7 +131,7 @@ pub fn length(n: u64) -> String {
     if n.is_power_of_two() { format!("2^{}", n.ilog2()) } else { n.to_string() }
 }
 
-/// Samples in memory like that of a user.
+/// Samples in one of the kinds of memory that users have.
 pub enum Store {
     /// Pages of 2 MiB, beginning with a cache line.
     Buffer(SignalBuffer<f64>),
@@ -159,7 +159,7 @@ impl DerefMut for Store {
 }
 
 /// n zeros: in a buffer for signals, or in plain memory if the environment asks for it.
-pub fn zeros(n: usize) -> Store {
+fn zeros(n: usize) -> Store {
     if plain() {
         return Store::Plain(vec![Complex::ZERO; n]);
     }
@@ -187,7 +187,7 @@ pub fn provenance() -> Value {
         "cores": std::thread::available_parallelism().map_or(0, |c| c.get()),
         "load": read("/proc/loadavg").trim(),
         "huge pages": huge.trim(),
-        "signals and buffers of peers": if plain() { "Vec" } else { "sparsefft::buffer" },
+        "signals": if plain() { "Vec" } else { "sparsefft::buffer" },
         "vector": vector(),
         "build": "release, no target-cpu",
         "date": date.unwrap_or_default(),

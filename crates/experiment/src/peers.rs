@@ -1,6 +1,6 @@
 //! Who else transforms: RustFFT and FFTW densely, oxifft sparsely.
 
-use crate::measure::{Signal, Store, Times, zeros};
+use crate::measure::{Signal, Times};
 use oxifft::{Flags, SparsePlan};
 use rustfft::{Fft, FftPlanner};
 use sparsefft::Complex;
@@ -14,19 +14,21 @@ const MEASURED: u64 = 1 << 22;
 pub struct Dense {
     rustfft: Arc<dyn Fft<f64>>,
     fftw: Option<Fftw<f64>>,
-    buffer: Store,
-    scratch: Store,
+    buffer: Vec<Complex<f64>>,
+    scratch: Vec<Complex<f64>>,
     pub rustfft_times: Times,
     pub fftw_times: Times,
 }
 
 impl Dense {
     pub fn new(n: u64) -> Self {
-        let mut buffer = zeros(n as usize);
+        // In plain memory: in pages of 2 MiB powers of two take them several times as long, since all lines
+        // of a column then fall into few sets of the caches.
+        let mut buffer = vec![Complex::ZERO; n as usize];
         let effort = if n <= MEASURED { Effort::Measure } else { Effort::Estimate };
         let fftw = Fftw::new(&mut buffer, effort);
         let rustfft = FftPlanner::new().plan_fft_forward(n as usize);
-        let scratch = zeros(rustfft.get_inplace_scratch_len());
+        let scratch = vec![Complex::ZERO; rustfft.get_inplace_scratch_len()];
         let (rustfft_times, fftw_times) = Default::default();
         Dense { rustfft, fftw, buffer, scratch, rustfft_times, fftw_times }
     }

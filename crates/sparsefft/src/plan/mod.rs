@@ -495,7 +495,7 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
 fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     const FEW: u32 = 6;
     const DIGIT: u32 = 11;
-    const MANY: u32 = 13;
+    const MANY: u32 = 12;
     /// Most that may share a digit for each to find its place among them by itself.
     const NEAR: u32 = 24;
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
@@ -504,7 +504,6 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
         0..16 => return,
         16..512 => sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)),
         512..8192 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
-        8192..65536 => sort_by_digit::<{ 1 << MANY }>(peaks, sorted, bits.saturating_sub(MANY)),
         _ => u32::MAX,
     };
     if sharing <= NEAR {
@@ -517,8 +516,8 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
             peaks[at] = p;
         }
     } else if peaks.len() >= 512 {
-        for shift in (0..bits).step_by(DIGIT as usize) {
-            sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, shift);
+        for shift in (0..bits).step_by(MANY as usize) {
+            sort_by_digit::<{ 1 << MANY }>(peaks, sorted, shift);
         }
     }
 }
