@@ -22,6 +22,7 @@ pub(crate) mod peel;
 pub(crate) mod permute;
 pub(crate) mod prony;
 pub(crate) mod tally;
+pub(crate) mod triples;
 pub(crate) mod unity;
 pub(crate) mod window;
 

@@ -139,7 +139,7 @@ fn some<V: Vector>(
 
 /// The phases of M frequencies in turns per sample, by iteration; `small` is as for [`roots`].
 #[inline(always)] // must inherit the instruction set of its caller
-fn phases<V: Vector, const M: usize>(u: &[C<V>; SHIFTS], small: f64) -> [V; M] {
+pub(crate) fn phases<V: Vector, const M: usize>(u: &[C<V>; SHIFTS], small: f64) -> [V; M] {
     let z = roots::<V, M>(&prediction::<V, M>(u), small);
     let mut turns = [V::splat(0.0); M];
     for (turns, z) in turns.iter_mut().zip(z) {

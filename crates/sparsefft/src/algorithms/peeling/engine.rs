@@ -39,7 +39,7 @@ const TINY_POWER: f64 = 1e-250;
 const LEAST_GAMMA: f64 = 16.0;
 /// Least share of a phasor, over all lines, that the other one of a noisy bin must not cover: their
 /// values carry the noise divided by its root, and further samples serve them better below.
-const OWN_SHARE: f64 = 0.05;
+pub(super) const OWN_SHARE: f64 = 0.05;
 
 /// Why tiny samples are refused.
 const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
@@ -611,6 +611,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         let misplaced = self.misplaced(comb, 5.0);
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
         comb_doubles(comb.bins(self.unity), shared, &mut doubles);
+        self.scratch.alike.clear();
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
             for (i, &bin) in chunk.iter().enumerate() {
                 let b = bin as usize;
@@ -633,6 +634,10 @@ impl<'r, 'a> Engine<'r, 'a> {
                     let placed = elsewhere || misplaced * pair.apart * weaker > most;
                     pair.residual <= most && pair.apart >= least && placed
                 };
+                // Two that are so alike are two nevertheless, not more.
+                if found.is_some_and(|(_, pair)| pair.residual <= most && pair.apart < least) {
+                    self.scratch.alike.push(bin);
+                }
                 match found.filter(|(both, pair)| explained(both, pair)) {
                     Some((both, pair)) => {
                         both.into_iter().for_each(|c| self.take(c));
@@ -657,7 +662,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     }
 
     /// Notes a decoded frequency, or that it is too weak to be placed.
-    fn take(&mut self, c: Coefficient) {
+    pub(super) fn take(&mut self, c: Coefficient) {
         self.weak += usize::from(c.a.norm_sqr() < self.least);
         self.known.push(c);
     }

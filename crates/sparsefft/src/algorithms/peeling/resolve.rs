@@ -7,7 +7,8 @@
 //! 4. What one hash reveals is peeled from the others, until nothing more is found.
 
 use super::engine::{
-    Engine, OWN_ROUNDING, WINDOW_ROUNDING, coefficient, is_peak, most_members, window_power,
+    Engine, OWN_ROUNDING, OWN_SHARE, WINDOW_ROUNDING, coefficient, is_peak, most_members,
+    window_power,
 };
 use super::{window_hash, window_stream};
 use crate::plan;
@@ -23,6 +24,7 @@ use crate::stages::locate::{
 use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
 use crate::stages::prony::{Crowd, SHIFTS, Search, Shared, crowds};
+use crate::stages::triples::{THREE, Triple, triples};
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
 
@@ -40,10 +42,13 @@ pub(super) struct Scratch {
     open: Vec<u32>,
     owner: Vec<u32>,
     shared: Vec<Shared>,
+    /// Bins of the comb that hold two frequencies whose values noise spoils, ascending.
+    pub(super) alike: Vec<u32>,
     /// The bins of a coarser comb at the offset [`NEXT`] in which open bins were looked for, those that hold
     /// one less what was known then; none if there is no such comb.
     coarse: Vec<Line>,
     crowds: Vec<Crowd>,
+    triples: Vec<Triple>,
     chosen: Vec<u32>,
     part: Vec<Coefficient>,
     lines: Vec<Line>,
@@ -79,6 +84,7 @@ impl Scratch {
     /// Forgets what belongs to one attempt.
     pub(super) fn clear(&mut self) {
         self.coarse.clear();
+        self.alike.clear();
     }
 }
 
@@ -163,24 +169,32 @@ impl Engine<'_, '_> {
         })
     }
 
-    /// Three or four frequencies in the open bins of a comb without noise, from four more shifts next
-    /// to the first. A coarser comb gives them: once what is known is taken out of its bins, most of
-    /// those that hold an open bin hold nothing else. Its samples lie beside those that were read.
+    /// Three or four frequencies in the open bins of a comb, from four more shifts next to the first. A
+    /// coarser comb gives them: once what is known is taken out of its bins, most of those that hold an
+    /// open bin hold nothing else. Its samples lie beside those that were read.
     pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
         /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
         const ROOM: u64 = 11;
+        /// The same in noise, of which they hold the more the fewer they are.
+        const ROOM_IN_NOISE: u64 = 20;
         /// Coarse bins at least.
         const LEAST: u64 = 16;
         let open = self.suspects.len() as u64;
         let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
-        let alone = self.comb.as_ref().is_some_and(|comb| comb.offsets[..] == [0]);
-        // A menu holds no such samples; noise hides what four more shifts would tell.
+        // In noise eight neighbouring shifts do not place a frequency; other lines do.
+        let suits = self.comb.as_ref().is_some_and(|comb| match comb.offsets[..] {
+            [0] => !self.noisy,
+            [0, ..] => self.noisy,
+            _ => false,
+        });
+        // A menu holds no such samples.
         let planned = self.run.plan.menu().is_some();
-        if !alone || planned || self.noisy || 8 * open > fine || self.n < 8 * fine {
+        if !suits || planned || 8 * open > fine || self.n < 8 * fine {
             return Ok(());
         }
+        let room = if self.noisy { ROOM_IN_NOISE } else { ROOM };
         let mut bins = fine;
-        while bins.is_multiple_of(2) && bins / 2 >= (ROOM * open).max(LEAST) {
+        while bins.is_multiple_of(2) && bins / 2 >= (room * open).max(LEAST) {
             bins /= 2;
         }
         let fft = self.run.plan.fft(bins as usize);
@@ -207,20 +221,24 @@ impl Engine<'_, '_> {
             shared.clear();
             for &bin in &self.suspects {
                 let rough = (u64::from(bin) % bins) as usize;
-                if owner[rough] == bin {
+                let alike = || self.scratch.alike.binary_search(&bin).is_ok();
+                if owner[rough] == bin && !alike() {
                     let lines = [comb.measured[bin as usize], coarse.measured[rough]];
                     shared.push(Shared { bin, lines });
                 }
             }
+            if self.noisy {
+                self.place_crowd(&mut comb, &shared, bins as f64 / fine as f64);
+            }
             for search in [Search::Closed, Search::Three, Search::Four] {
-                if shared.is_empty() {
+                if shared.is_empty() || self.noisy {
                     break;
                 }
                 let limit = self.limit(&coarse, SHIFTS - search.count());
                 self.decode_crowd(&mut comb, &mut shared, search, limit);
             }
             self.scratch.coarse.clear();
-            if !shared.is_empty() || owner.contains(&SEVERAL) {
+            if !self.noisy && (!shared.is_empty() || owner.contains(&SEVERAL)) {
                 self.scratch.coarse.extend_from_slice(&coarse.measured[..bins as usize]);
             }
             self.scratch.shared = shared;
@@ -259,6 +277,36 @@ impl Engine<'_, '_> {
             false
         });
         self.scratch.crowds = found;
+    }
+
+    /// Decodes three frequencies in each of these bins of a comb with noise, where they explain it. The
+    /// second line of each bin counts by this weight.
+    fn place_crowd(&mut self, comb: &mut Hash, shared: &[Shared], weight: f64) {
+        /// Phases that are farther from a frequency are not those of one.
+        const NEAR: f64 = 0.2;
+        let mut found = std::mem::take(&mut self.scratch.triples);
+        triples(comb.bins(self.unity), weight, shared, &mut found);
+        let (limit, least) = (self.limit(comb, comb.lanes() - THREE), self.least);
+        for (bin, triple) in shared.iter().zip(&found) {
+            let b = bin.bin as usize;
+            let lanes = comb.measured_lanes_of(b);
+            let most = limit + OWN_ROUNDING * lanes.energy();
+            // A bin with fewer would be explained too, by some that are hardly there.
+            let explained = |fit: &Fit| {
+                let weak = fit.values[..THREE].iter().any(|a| a.norm_sqr() < least);
+                fit.residual <= most && fit.apart >= OWN_SHARE && !weak
+            };
+            if triple.away < NEAR
+                && let Some(fit) = self.fit_bin(lanes, &triple.f).filter(explained)
+            {
+                for (f, value) in triple.f.into_iter().zip(fit.values) {
+                    self.take(coefficient(self.unity, Found { f, value }));
+                }
+                comb.energy[b] = fit.residual;
+                self.note_loose(b, fit.apart);
+            }
+        }
+        self.scratch.triples = found;
     }
 
     /// Window hashes with fresh permutations until every bin is explained or the rounds are spent.
