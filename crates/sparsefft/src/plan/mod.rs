@@ -26,6 +26,7 @@ use crate::stages::certify::upper_quantile;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::{Doubles, Singles};
+use crate::stages::permute::Permutation;
 use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
 use crate::{Error, Verdict};
@@ -46,6 +47,8 @@ pub(crate) struct Prepared {
     ffts: Shelf<usize, BucketFft>,
     windows: Shelf<(f64, usize), Kaiser>,
     tone_windows: Shelf<(f64, usize), ToneWindow>,
+    /// Permutations by their numbers.
+    permutations: [OnceLock<(u64, Permutation)>; 4],
     ladders: Mutex<Vec<Ladder>>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
@@ -60,7 +63,7 @@ pub(crate) struct Prepared {
 /// Twiddles or windows, made when first needed.
 struct Shelf<K, T> {
     /// The first ones, which most transforms need, are found without a lock.
-    first: [OnceLock<(K, Arc<T>)>; 2],
+    first: [OnceLock<(K, Arc<T>)>; 4],
     more: Mutex<Vec<(K, Arc<T>)>>,
 }
 
@@ -115,6 +118,7 @@ impl Prepared {
             ffts: Shelf::default(),
             windows: Shelf::default(),
             tone_windows: Shelf::default(),
+            permutations: Default::default(),
             ladders: Mutex::default(),
             wanted: OnceLock::new(),
             wanted_sum: OnceLock::new(),
@@ -138,6 +142,23 @@ impl Prepared {
     /// The window of this shape for this many buckets.
     pub(crate) fn kaiser(&self, beta: f64, buckets: usize) -> Arc<Kaiser> {
         self.windows.get((beta, buckets), || Kaiser::new(beta, buckets))
+    }
+
+    /// The permutation number `stream` of the plan, which `make` makes. The first ones are kept: whether
+    /// a number has a factor in common with n takes as long to find out as reading dozens of samples.
+    pub(crate) fn permutation(
+        &self,
+        stream: u64,
+        make: impl FnOnce() -> Permutation,
+    ) -> Permutation {
+        let found = self.permutations.iter().filter_map(OnceLock::get).find(|(s, _)| *s == stream);
+        if let Some((_, permutation)) = found {
+            return *permutation;
+        }
+        let made = make();
+        // Where two threads make the same one it is kept twice, or once where there is no more room.
+        _ = self.permutations.iter().find(|place| place.set((stream, made)).is_ok());
+        made
     }
 
     /// The window over the lines of a tone comb.

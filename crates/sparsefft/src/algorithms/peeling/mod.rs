@@ -209,7 +209,8 @@ pub(crate) fn permutation(n: u64, seed: u64, stream: u64) -> Permutation {
 }
 
 fn window_kind(plan: &plan::Prepared, buckets: usize, beta: f64, stream: u64) -> Kind {
-    let permutation = permutation(plan.problem.n, plan.recipe.seed, stream);
+    let make = || permutation(plan.problem.n, plan.recipe.seed, stream);
+    let permutation = plan.permutation(stream, make);
     Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) }
 }
 
