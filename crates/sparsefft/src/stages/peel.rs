@@ -3,17 +3,15 @@
 //! residual\[b\]\[D + τ\] -= a·e^{2πi f(D+τ)/n}·gain(b, f) in the bins that f reaches.
 
 use crate::Complex;
+use crate::cpu::dispatch;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
-use crate::cpu::{dispatch, threads};
-use crate::dense::Shared;
 use crate::samples::Line;
 use crate::stages::hash::{Buffers, Hash, Kind, Reach, reach_at, tone};
 use crate::stages::locate::{MAX_LINES, line_energy, multiply_add, roots_of};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
-use std::ops::Range;
 
 /// A frequency with its amplitude a = X/n and z = e^{2πif/n}.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,22 +43,12 @@ pub(crate) fn peel_all(hash: &mut Hash, unity: Unity, known: &[Coefficient], fro
         return;
     };
     let peel = Peel { permutation, kaiser, unity, offsets, size };
-    // Each thread has buckets of its own, and goes through all coefficients for those that reach them.
-    let work = (32 * known.len() * offsets.len()) as u64;
-    let parts = if threads::is_shared(work) { threads::members() } else { 1 };
-    let lines = Shared(residual.as_mut_ptr());
-    threads::for_each(parts, |i| {
-        let part = size * i / parts..size * (i + 1) / parts;
-        let mut of: [&mut [Line]; MAX_LINES] = Default::default();
-        for (j, to) in of[..offsets.len()].iter_mut().enumerate() {
-            // SAFETY: there is a line for every bucket and offset, and no two parts share any.
-            *to = unsafe {
-                std::slice::from_raw_parts_mut(lines.at(j * size + part.start), part.len())
-            };
-        }
-        let of = &mut of[..offsets.len()];
-        if parts == 1 { peel_lines(&peel, known, of) } else { peel_part(&peel, known, part, of) }
-    });
+    // By one thread: the coefficients would have to be carried to every core, which takes longer.
+    let mut lines: [&mut [Line]; MAX_LINES] = Default::default();
+    for (to, line) in lines.iter_mut().zip(residual.chunks_exact_mut(size)) {
+        *to = line;
+    }
+    peel_lines(&peel, known, &mut lines[..offsets.len()]);
 }
 
 /// What peeling from a window hash needs to know.
@@ -83,98 +71,42 @@ fn peel_lines_body<const FMA: bool, R: Row>(
     known: &[Coefficient],
     lines: &mut [&mut [Line]],
 ) {
-    for chunk in known.chunks(R::Wide::COUNT) {
-        let mut positions = [0.0; 8];
-        if chunk.len() == R::Wide::COUNT {
-            for i in 0..R::Wide::COUNT {
-                positions[i] = peel.permutation.position(chunk[i].f, peel.size);
-            }
-            peel_some::<FMA, R>(peel, chunk, positions, chunk.len(), 0, lines);
-        } else {
-            let filled = filled_up(chunk);
-            for i in 0..R::Wide::COUNT {
-                positions[i] = peel.permutation.position(filled[i].f, peel.size);
-            }
-            peel_some::<FMA, R>(peel, &filled, positions, chunk.len(), 0, lines);
-        }
-    }
-}
-
-dispatch_rows! {
-    /// [`peel_lines`] of the buckets of one part; the lines are its own.
-    fn peel_part(
-        peel: &Peel<'_>,
-        known: &[Coefficient],
-        part: Range<usize>,
-        lines: &mut [&mut [Line]],
-    ) = peel_part_body
-}
-
-#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
-fn peel_part_body<const FMA: bool, R: Row>(
-    peel: &Peel<'_>,
-    known: &[Coefficient],
-    part: Range<usize>,
-    lines: &mut [&mut [Line]],
-) {
-    // Those between one bucket before the part and two after its end reach it, around the circle.
-    let (size, first) = (peel.size as f64, part.start as f64 - 2.0);
-    let wide = part.len() as f64 + 3.0;
-    let mut some = [Coefficient::NONE; 8];
-    let mut positions = [0.0; 8];
-    let mut count = 0;
-    for c in known {
-        let p = peel.permutation.position(c.f, peel.size);
-        let after = p - first;
-        let after = if after >= size { after - size } else { after };
-        (some[count], positions[count]) = (*c, p);
-        // Which reach it cannot be foretold.
-        count += usize::from((0.0..wide).contains(&after) || after + size < wide);
-        if count == R::Wide::COUNT {
-            peel_some::<FMA, R>(peel, &some, positions, count, part.start, lines);
-            count = 0;
-        }
-    }
-    if count > 0 {
-        peel_some::<FMA, R>(peel, &some, positions, count, part.start, lines);
-    }
-}
-
-/// Subtracts `count` of as many coefficients as a vector has numbers, at these places between the
-/// buckets; the lines are those of the buckets from `first` on.
-#[inline(always)] // must inherit the instruction set of its caller
-fn peel_some<const FMA: bool, R: Row>(
-    peel: &Peel<'_>,
-    some: &[Coefficient],
-    positions: [f64; 8],
-    count: usize,
-    first: usize,
-    lines: &mut [&mut [Line]],
-) {
     let size = peel.size;
-    let p = R::Wide::collect(positions);
-    let before = p.floor();
-    let gains = peel.kaiser.gains(p - before - R::Wide::splat(0.5));
-    let reached = each(before - R::Wide::splat(1.0));
-    let mut of = [[0.0; 8]; REACH];
-    for (of, gains) in of.iter_mut().zip(gains) {
-        *of = each(gains);
-    }
-    for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
-        let tones = tones::<R::Wide>(peel.unity, some, d);
-        for (i, tone) in tones[..count].iter().enumerate() {
-            let tone = R::load(tone);
-            // Mostly neighbours; some go around the end, or belong to another part as well.
-            let at = (reached[i] as i64 as usize).wrapping_sub(first);
-            if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
-                for (from, of) in lines.iter_mut().zip(&of) {
-                    R::load(from).minus(of[i], tone).store(from);
-                }
-            } else {
-                let gains = F4::<FMA>([of[0][i], of[1][i], of[2][i], of[3][i]]);
-                let reach = reach_at(reached[i] as i64, gains, size);
-                for (&b, gain) in reach.bins.iter().zip(reach.gains) {
-                    if let Some(from) = lines.get_mut((b as usize).wrapping_sub(first)) {
+    for chunk in known.chunks(R::Wide::COUNT) {
+        let filled;
+        let some = if chunk.len() == R::Wide::COUNT {
+            chunk
+        } else {
+            filled = filled_up(chunk);
+            &filled[..R::Wide::COUNT]
+        };
+        let mut positions = [0.0; 8];
+        for i in 0..R::Wide::COUNT {
+            positions[i] = peel.permutation.position(some[i].f, size);
+        }
+        let p = R::Wide::collect(positions);
+        let before = p.floor();
+        let gains = peel.kaiser.gains(p - before - R::Wide::splat(0.5));
+        let reached = each(before - R::Wide::splat(1.0));
+        let mut of = [[0.0; 8]; REACH];
+        for (of, gains) in of.iter_mut().zip(gains) {
+            *of = each(gains);
+        }
+        for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
+            let tones = tones::<R::Wide>(peel.unity, some, d);
+            for (i, tone) in tones[..chunk.len()].iter().enumerate() {
+                let tone = R::load(tone);
+                // Mostly neighbours; some go around the end.
+                let at = reached[i] as i64 as usize;
+                if let Some(lines) = lines.get_mut(at..at.wrapping_add(REACH)) {
+                    for (from, of) in lines.iter_mut().zip(&of) {
+                        R::load(from).minus(of[i], tone).store(from);
+                    }
+                } else {
+                    let gains = F4::<FMA>([of[0][i], of[1][i], of[2][i], of[3][i]]);
+                    let reach = reach_at(reached[i] as i64, gains, size);
+                    for (&b, gain) in reach.bins.iter().zip(reach.gains) {
+                        let from = &mut lines[b as usize];
                         R::load(from).minus(gain, tone).store(from);
                     }
                 }

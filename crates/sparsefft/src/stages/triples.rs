@@ -164,20 +164,14 @@ fn step<V: Vector>(u: &[[C<V>; 4]], scales: &[Scale], turns: &mut [V; THREE]) {
             }
         }
     }
-    for (pairs, diagonal) in of_pairs.iter_mut().zip(diagonal) {
-        for i in 0..M {
-            pairs[i][i] = (V::splat(diagonal), none.0);
-            for j in 0..i {
-                pairs[i][j] = conj(pairs[j][i]);
-            }
-        }
-    }
     let [gram, first, second] = of_pairs;
+    let gram = whole(gram, diagonal[0]);
+    let (first, second) = (whole(first, diagonal[1]), whole(second, diagonal[2]));
     let factors = Factors::new(gram);
     let a = factors.solve(right[0]);
     // C, and L⁻¹C, whose columns weighted by D⁻¹ make up Cᴴ G⁻¹ C.
     let mut columns = [[none; M]; M];
-    let mut g = [none.0; M];
+    let mut g = [none; M];
     for j in 0..M {
         for i in 0..M {
             let c = multiply_add(first[i][j], a[j], none);
@@ -188,22 +182,34 @@ fn step<V: Vector>(u: &[[C<V>; 4]], scales: &[Scale], turns: &mut [V; THREE]) {
     }
     let mut normal = [[none; M]; M];
     for i in 0..M {
-        g[i] = against(right[1][i], a[i]).1;
+        g[i].0 = against(right[1][i], a[i]).1;
         for j in 0..=i {
             let own = multiply_add(against(a[j], a[i]), second[i][j], none).0;
             let mut shared = none.0;
-            for k in 0..M {
-                let both = against(columns[j][k], columns[i][k]).0;
-                shared = both.mul_add(factors.inverse[k], shared);
+            for ((a, b), inverse) in columns[j].iter().zip(&columns[i]).zip(factors.inverse) {
+                shared = against(*a, *b).0.mul_add(inverse, shared);
             }
             normal[i][j] = (own - shared, none.0);
             normal[j][i] = normal[i][j];
         }
     }
-    let change = Factors::new(normal).solve(g.map(|g| (g, none.0)));
+    let change = Factors::new(normal).solve(g);
     for (turn, change) in turns.iter_mut().zip(change) {
         *turn = change.0.mul_add(V::splat(1.0 / std::f64::consts::TAU), *turn);
     }
+}
+
+/// The Hermitian matrix with these entries above its diagonal, and this on it.
+#[inline(always)] // must inherit the instruction set of its caller
+fn whole<V: Vector>(above: [[C<V>; THREE]; THREE], diagonal: f64) -> [[C<V>; THREE]; THREE] {
+    let mut all = above;
+    for (i, j) in [(1, 0), (2, 0), (2, 1)] {
+        all[i][j] = conj(above[j][i]);
+    }
+    for (i, row) in all.iter_mut().enumerate() {
+        row[i] = (V::splat(diagonal), V::splat(0.0));
+    }
+    all
 }
 
 #[inline(always)] // two instructions

@@ -14,7 +14,7 @@ use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
 use crate::stages::known::Known;
 use crate::stages::locate::{
-    CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
+    CLOSE, Found, Lattice, MAX_LINES, Pair, Singles, comb_doubles, comb_singles, decode_two,
 };
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
@@ -341,6 +341,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
+        let mut singles = std::mem::take(&mut self.run.workspace.singles);
+        comb_singles(comb.bins(self.unity), &active, &mut singles);
         let mut ahead = self.prepare_ahead();
         let measure = || {
             if let Some(ahead) = &mut ahead {
@@ -348,8 +350,9 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         };
         threads::beside(measure, || {
-            self.decode_comb(&mut comb, &active);
+            self.decode_comb(&mut comb, &active, &singles);
             self.run.workspace.lists[0] = active;
+            self.run.workspace.singles = singles;
             self.run.clock.lap(Stage::Locate);
             self.comb = Some(comb);
             if !placed {
@@ -575,12 +578,11 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
-    /// Decodes the active bins of the comb; those that stay open become suspects.
-    fn decode_comb(&mut self, comb: &mut Hash, active: &[u32]) {
+    /// Decodes the active bins of the comb, with what each would hold if it held one frequency; those that
+    /// stay open become suspects.
+    fn decode_comb(&mut self, comb: &mut Hash, active: &[u32], singles: &[Singles]) {
         let lanes = comb.lanes();
         let (one, two) = (self.limit(comb, lanes - 1), self.limit(comb, lanes - 2));
-        let mut singles = std::mem::take(&mut self.run.workspace.singles);
-        comb_singles(comb.bins(self.unity), active, &mut singles);
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.resize(active.len(), 0);
         let (least, mut weak, mut left) = (self.least, 0, 0);
@@ -598,7 +600,6 @@ impl<'r, 'a> Engine<'r, 'a> {
         });
         self.weak += weak;
         shared.truncate(left);
-        self.run.workspace.singles = singles;
         self.decode_shared(comb, &shared, two);
         self.run.workspace.lists[1] = shared;
     }
