@@ -253,10 +253,7 @@ impl Engine<'_, '_> {
         // Without a comb, noisy values are improved by these samples too.
         let kept = self.noisy && self.comb.is_none();
         let hash = match witness {
-            Some(mut hash) => {
-                hash.sum_energies();
-                hash
-            }
+            Some(hash) => hash,
             None => {
                 let mut hash = self.measured_verifying_hash()?;
                 if kept {

@@ -44,8 +44,9 @@ pub(super) struct Scratch {
     shared: Vec<Shared>,
     /// Bins of the comb that hold two frequencies whose values noise spoils, ascending.
     pub(super) alike: Vec<u32>,
-    /// The bins of a coarser comb at the offset [`NEXT`] in which open bins were looked for, those that hold
-    /// one less what was known then; none if there is no such comb.
+    /// Bins of a coarser comb at the offset [`NEXT`], if there is one in which open bins were looked for.
+    rough: usize,
+    /// For every suspect the coarser bin that holds it, less what was known then.
     coarse: Vec<Line>,
     crowds: Vec<Crowd>,
     triples: Vec<Triple>,
@@ -83,7 +84,7 @@ const BOTH: [u64; 2] = [0, NEXT];
 impl Scratch {
     /// Forgets what belongs to one attempt.
     pub(super) fn clear(&mut self) {
-        self.coarse.clear();
+        self.rough = 0;
         self.alike.clear();
     }
 }
@@ -93,7 +94,7 @@ impl Engine<'_, '_> {
     /// which that one cannot tell apart from it. `None` where one of them needs its lines itself.
     fn beside(&self, b: usize) -> Option<impl Iterator<Item = usize>> {
         let comb = self.comb.as_ref().filter(|comb| comb.offsets.len() == 1)?;
-        let (rough, most) = (self.scratch.coarse.len(), most_members(comb.lanes()));
+        let (rough, most) = (self.scratch.rough, most_members(comb.lanes()));
         let is_open = |b: usize| self.suspects.binary_search(&(b as u32)).is_ok();
         if rough == 0 || !is_open(b) {
             return None;
@@ -109,7 +110,8 @@ impl Engine<'_, '_> {
     fn both_lines(&self, b: usize) -> Option<[Line; 2]> {
         let others = self.beside(b)?;
         let comb = self.comb.as_ref()?;
-        let mut next = [self.scratch.coarse[b % self.scratch.coarse.len()]];
+        let place = self.suspects.binary_search(&(b as u32)).ok()?;
+        let mut next = [self.scratch.coarse[place]];
         others.for_each(|other| self.peel_members(other, &mut next, &BOTH[1..]));
         Some([comb.measured[b], next[0]])
     }
@@ -237,9 +239,12 @@ impl Engine<'_, '_> {
                 let limit = self.limit(&coarse, SHIFTS - search.count());
                 self.decode_crowd(&mut comb, &mut shared, search, limit);
             }
-            self.scratch.coarse.clear();
+            self.scratch.rough = 0;
             if !self.noisy && (!shared.is_empty() || owner.contains(&SEVERAL)) {
-                self.scratch.coarse.extend_from_slice(&coarse.measured[..bins as usize]);
+                self.scratch.rough = bins as usize;
+                let of = |&b: &u32| coarse.measured[(u64::from(b) % bins) as usize];
+                self.scratch.coarse.clear();
+                self.scratch.coarse.extend(self.suspects.iter().map(of));
             }
             self.scratch.shared = shared;
             self.comb = Some(comb);
@@ -883,7 +888,7 @@ impl Engine<'_, '_> {
         let mut fit = self.fit_bin(lanes, f)?;
         let dof = lanes.count().saturating_sub(f.len()).max(1);
         // Coarser bins hold more rounding.
-        let more = both.map_or(1.0, |_| comb.buckets as f64 / self.scratch.coarse.len() as f64);
+        let more = both.map_or(1.0, |_| comb.buckets as f64 / self.scratch.rough as f64);
         let most = more * self.limit(comb, dof) + OWN_ROUNDING * lanes.energy();
         if fit.residual > most {
             return None;
