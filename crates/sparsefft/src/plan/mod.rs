@@ -262,6 +262,29 @@ impl Workspace {
     }
 }
 
+/// A workspace on loan from a plan.
+#[cfg(feature = "rayon")]
+struct Room<'a> {
+    plan: &'a Prepared,
+    workspace: Box<Workspace>,
+}
+
+#[cfg(feature = "rayon")]
+impl<'a> Room<'a> {
+    fn new(plan: &'a Prepared) -> Self {
+        let workspace = lock(&plan.pool).pop().unwrap_or_default();
+        Room { plan, workspace }
+    }
+}
+
+#[cfg(feature = "rayon")]
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        // An empty one in its place allocates nothing but itself.
+        lock(&self.plan.pool).push(std::mem::take(&mut self.workspace));
+    }
+}
+
 impl Plan {
     /// Plans a transform. Takes microseconds, whatever the length.
     ///
@@ -456,7 +479,10 @@ impl Plan {
         #[cfg(feature = "rayon")]
         {
             use rayon::prelude::*;
-            signals.par_iter().map(|s| self.transform(s)).collect()
+            // Every thread keeps its buffers, which lie in its cache.
+            let transform =
+                |room: &mut Room<'_>, s: &S| self.transform_with(s, &mut room.workspace);
+            signals.par_iter().map_init(|| Room::new(&self.inner), transform).collect()
         }
         #[cfg(not(feature = "rayon"))]
         signals.iter().map(|s| self.transform(s)).collect()

@@ -103,11 +103,14 @@ impl std::ops::DerefMut for Hash {
     }
 }
 
-/// The buffers of a hash that is no more.
+/// What a hash that is no more leaves to the next of its kind: its buffers, and its tables, since to count
+/// anew who holds these, at one place in memory for all threads, would take them longer than to use them.
 #[derive(Debug)]
 pub(crate) struct Shell {
-    comb: bool,
     buckets: usize,
+    fft: Arc<BucketFft>,
+    /// The weights, of a window.
+    kaiser: Option<Arc<Kaiser>>,
     buffers: Box<Buffers>,
 }
 
@@ -135,16 +138,41 @@ impl Reach {
 }
 
 impl Hash {
-    /// A hash without measurements, with the buffers of an earlier one of its kind.
-    pub(crate) fn new(run: &mut Run<'_>, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        let shells = &mut run.workspace.shells;
-        let (comb, buckets) = (matches!(kind, Kind::Comb), fft.size());
-        let mut buffers = match shells.iter().position(|s| s.comb == comb && s.buckets == buckets) {
-            Some(i) => shells.swap_remove(i).buffers,
-            None => Box::default(),
-        };
-        buffers.clear();
+    /// A comb without measurements.
+    pub(crate) fn comb(run: &mut Run<'_>, bins: usize) -> Self {
+        let (fft, buffers, _) = Self::reuse(run, bins, None);
+        Hash { n: run.plan.problem.n, buckets: bins, kind: Kind::Comb, fft, began: bins, buffers }
+    }
+
+    /// A window hash without measurements.
+    pub(crate) fn window(
+        run: &mut Run<'_>,
+        buckets: usize,
+        beta: f64,
+        permutation: Permutation,
+    ) -> Self {
+        let (fft, buffers, kaiser) = Self::reuse(run, buckets, Some(beta));
+        let kaiser = kaiser.unwrap_or_else(|| run.plan.kaiser(beta, buckets));
+        let kind = Kind::Window { permutation, kaiser };
         Hash { n: run.plan.problem.n, buckets, kind, fft, began: buckets, buffers }
+    }
+
+    /// Tables and buffers, those of an earlier hash if there was one: a window if its shape is given.
+    fn reuse(
+        run: &mut Run<'_>,
+        buckets: usize,
+        beta: Option<f64>,
+    ) -> (Arc<BucketFft>, Box<Buffers>, Option<Arc<Kaiser>>) {
+        let shells = &mut run.workspace.shells;
+        let suits = |s: &Shell| s.buckets == buckets && s.kaiser.as_ref().map(|k| k.beta) == beta;
+        let Some(i) = shells.iter().position(suits) else {
+            return (run.plan.fft(buckets), Box::default(), None);
+        };
+        let Shell { fft, kaiser, mut buffers, .. } = shells.swap_remove(i);
+        buffers.clear();
+        // A comb whose bins were doubled has other tables now.
+        let fft = if fft.size() == buckets { fft } else { run.plan.fft(buckets) };
+        (fft, buffers, kaiser)
     }
 
     /// A hash without measurements or buffers.
@@ -368,9 +396,9 @@ impl Hash {
     }
 
     /// The comb with a multiple of the bins, reading only what this one has not kept.
-    pub(crate) fn refine(self, run: &mut Run<'_>, fft: Arc<BucketFft>) -> Result<Hash, Error> {
-        let factor = fft.size() / self.buckets;
-        let mut finer = Hash::new(run, fft, Kind::Comb);
+    pub(crate) fn refine(self, run: &mut Run<'_>, bins: usize) -> Result<Hash, Error> {
+        let factor = bins / self.buckets;
+        let mut finer = Hash::comb(run, bins);
         if !self.kept {
             for &d in &self.offsets {
                 finer.measure_more(run, d)?;
@@ -411,10 +439,10 @@ impl Hash {
     /// offsets D and D + n/2B, they are ½(U\[b\] ± e^{-πi b/B} V\[b\]).
     pub(crate) fn double(mut self, run: &mut Run<'_>) -> Result<Hash, Error> {
         let size = 2 * self.buckets;
-        let fft = run.plan.fft(size);
         if self.kept || self.offsets.len() != 1 {
-            return self.refine(run, fft);
+            return self.refine(run, size);
         }
+        let fft = run.plan.fft(size);
         let d = self.offsets[0];
         self.measure_more(run, d + self.n / size as u64)?;
         let Buffers { offsets, measured, .. } = &mut *self.buffers;
@@ -431,8 +459,12 @@ impl Hash {
         if run.workspace.shells.len() >= MOST_SHELLS {
             run.workspace.shells.remove(0);
         }
-        let comb = matches!(self.kind, Kind::Comb);
-        run.workspace.shells.push(Shell { comb, buckets: self.began, buffers: self.buffers });
+        let Hash { fft, began: buckets, buffers, .. } = self;
+        let kaiser = match self.kind {
+            Kind::Comb => None,
+            Kind::Window { kaiser, .. } => Some(kaiser),
+        };
+        run.workspace.shells.push(Shell { buckets, fft, kaiser, buffers });
     }
 
     /// The bins that f reaches.

@@ -29,8 +29,8 @@ pub(crate) const BETAS: [f64; 6] = [12.0, 16.0, 20.0, 24.0, 28.0, 32.0];
 /// A Kaiser window for a given number of buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kaiser {
-    #[cfg(feature = "cuda")]
-    beta: f64,
+    /// The shape.
+    pub(crate) beta: f64,
     /// Taps G(0), G(1), …; the window is symmetric.
     taps: Vec<f64>,
     /// Power-series coefficients of the response in A, highest first; an even number.
@@ -80,7 +80,6 @@ impl Kaiser {
             .collect();
         let energy = 2.0 * taps.iter().map(|g| g * g).sum::<f64>() - taps[0] * taps[0];
         Kaiser {
-            #[cfg(feature = "cuda")]
             beta,
             taps,
             #[cfg(feature = "cuda")]

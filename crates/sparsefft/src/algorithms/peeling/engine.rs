@@ -289,12 +289,11 @@ impl<'r, 'a> Engine<'r, 'a> {
         previous: Option<Hash>,
         ladder: &[u64],
     ) -> Result<Outcome, Error> {
-        let fft = self.run.plan.fft(bins);
         self.room = room;
         let mut comb = match previous {
-            Some(coarse) => coarse.refine(self.run, fft)?,
+            Some(coarse) => coarse.refine(self.run, bins)?,
             None => {
-                let mut comb = Hash::new(self.run, fft, Kind::Comb);
+                let mut comb = Hash::comb(self.run, bins);
                 for &d in ladder {
                     comb.measure_more(self.run, d)?;
                 }

@@ -172,8 +172,11 @@ pub(crate) fn sample_indices<'a>(
 ) -> impl Iterator<Item = u64> + 'a {
     let n = plan.problem.n;
     let hash = |fft, kind| Hash::unmeasured(n, fft, kind);
-    let window =
-        |buckets, beta, stream| hash(plan.fft(buckets), window_kind(plan, buckets, beta, stream));
+    let window = |buckets, beta, stream| {
+        let permutation = permutation_of(plan, stream);
+        let kind = Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) };
+        hash(plan.fft(buckets), kind)
+    };
     let first = match recipe.first {
         First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
         First::Window { buckets } => window(buckets, BETAS[4], 0),
@@ -194,9 +197,8 @@ pub(crate) fn window_stream(attempt: u32, round: usize) -> u64 {
 
 /// A window hash with the permutation number `stream`.
 fn window_hash(run: &mut Run<'_>, buckets: usize, beta: f64, stream: u64) -> Hash {
-    let fft = run.plan.fft(buckets);
-    let kind = window_kind(run.plan, buckets, beta, stream);
-    Hash::new(run, fft, kind)
+    let permutation = permutation_of(run.plan, stream);
+    Hash::window(run, buckets, beta, permutation)
 }
 
 /// The permutation number `stream`.
@@ -208,10 +210,9 @@ pub(crate) fn permutation(n: u64, seed: u64, stream: u64) -> Permutation {
     }
 }
 
-fn window_kind(plan: &plan::Prepared, buckets: usize, beta: f64, stream: u64) -> Kind {
-    let make = || permutation(plan.problem.n, plan.recipe.seed, stream);
-    let permutation = plan.permutation(stream, make);
-    Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) }
+/// The permutation number `stream` of a plan.
+fn permutation_of(plan: &plan::Prepared, stream: u64) -> Permutation {
+    plan.permutation(stream, || permutation(plan.problem.n, plan.recipe.seed, stream))
 }
 
 /// k = 0: nothing is asked; the certificate says whether there was anything.

@@ -199,8 +199,7 @@ impl Engine<'_, '_> {
         while bins.is_multiple_of(2) && bins / 2 >= (room * open).max(LEAST) {
             bins /= 2;
         }
-        let fft = self.run.plan.fft(bins as usize);
-        let mut coarse = Hash::new(self.run, fft, Kind::Comb);
+        let mut coarse = Hash::comb(self.run, bins as usize);
         coarse.measure(self.run, NEXT)?;
         // Which coarse bins hold one open bin, which several.
         const NONE: u32 = u32::MAX;
@@ -477,8 +476,7 @@ impl Engine<'_, '_> {
         }
         let most = least.saturating_mul(4).min(self.n / 8);
         let bins = smooth_divisors(rest, least, most).into_iter().next()?;
-        let fft = self.run.plan.fft(bins as usize);
-        Some(Hash::new(self.run, fft, Kind::Comb))
+        Some(Hash::comb(self.run, bins as usize))
     }
 
     /// Whether far more has been found than was asked for: the signal is something else.
