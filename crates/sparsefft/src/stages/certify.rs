@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn ranks_are_those_of_sorted_numbers() {
         let mut rng = Rng::new(5, 0);
-        for size in [1usize, 3, 64, 130, 512] {
+        for size in [1usize, 3, 64, 130, 512, 2048, 5000] {
             for spread in [0, 3, 40] {
                 let mut sample: Vec<f64> = (0..size)
                     .map(|_| rng.next() as f64 * 2f64.powi(rng.below(spread + 1) as i32))
@@ -225,6 +225,17 @@ mod tests {
             }
         }
         assert_eq!(ranked(&[0.0; 8], 3, 0.0, 64), 0.0);
+        // The numbers by which many are bracketed may be unlike the others.
+        for odd in [0.0, 1e-30, 1e30] {
+            let sample: Vec<f64> =
+                (0..4096).map(|i| if i % 16 == 0 { odd } else { 1.0 + f64::from(i) }).collect();
+            let mut sorted = sample.clone();
+            sorted.sort_by(f64::total_cmp);
+            for rank in [0, 100, 1228, 3000, 4095] {
+                let found = ranked(&sample, rank, 0.0, 256);
+                assert!((found - sorted[rank]).abs() <= sorted[rank] / 256.0, "{odd} {rank}");
+            }
+        }
     }
 
     #[test]
