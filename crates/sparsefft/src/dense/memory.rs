@@ -17,8 +17,8 @@ use std::ops::{Deref, DerefMut};
 /// nearly every read waits for the processor to find its page as well; and in a large `Vec` of 64-bit
 /// complex numbers, which as a rule begins 16 bytes after a cache line, four neighbours lie in two of
 /// them. A signal that comes from main memory is transformed in about two thirds of the time when it
-/// lies in a buffer like this, and one of 50 coefficients that is in the caches in four fifths; nothing
-/// but speed depends on it. (Large numpy arrays lie in such pages already.)
+/// lies in a buffer like this, and one of thousands of coefficients that is in the caches in some 7 % less;
+/// nothing but speed depends on it. (Large numpy arrays lie in such pages already.)
 ///
 /// ```
 /// use sparsefft::{Complex, Error};

@@ -916,7 +916,7 @@ mod columns {
             if self.half < LONG / 2 {
                 return;
             }
-            // Neighbours one after the other: memory answers them from different banks.
+            // Neighbours one after the other: memory answers them faster than others.
             for first in [which.start, which.start + self.half] {
                 for j in first..first + which.len() {
                     // Beyond the last line these are places that nobody reads: harmless, and no branch.
