@@ -52,7 +52,8 @@ impl Signal {
     /// One value from each of these places: what reading them takes by itself, as fast as the
     /// processor can, since no load waits for another.
     pub fn touch(&self, places: &[usize]) -> u64 {
-        places.iter().fold(0, |sum, &i| self.samples[i].re.to_bits().wrapping_add(sum))
+        let samples = &*self.samples;
+        places.iter().fold(0, |sum, &i| samples[i].re.to_bits().wrapping_add(sum))
     }
 
     /// Drops the signal from the caches.

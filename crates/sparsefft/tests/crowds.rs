@@ -55,6 +55,28 @@ fn three_and_four_in_a_bin_need_no_window() {
     }
 }
 
+/// In noise of 20 dB eight shifts and the lines of the ladder place most triples: four of five in a
+/// simulation, so that of 60 fewer than 38 come with a probability of 1 in 1000; the seeds are fixed.
+#[test]
+fn most_triples_in_noise_need_no_window() {
+    let mut rng = Rng::new(62);
+    let plan = Plan::new(Problem::new(N).sparsity(50)).unwrap();
+    let mut read_with = |crowd: u64, seed: u64| {
+        let tones = tones(&mut rng, crowd);
+        let mut truth: Vec<_> = tones.iter().map(|t| t.f).collect();
+        truth.sort_unstable();
+        let s = plan.transform(&Signal::new(N, tones).noise(0.1, seed).samples()).unwrap();
+        assert!(s.certificate().is_certified(), "seed {seed}: {}", s.certificate());
+        assert_eq!(s.certificate().attempts, 1, "seed {seed}");
+        assert!(s.peaks().iter().map(|p| p.index).eq(truth), "seed {seed}");
+        s.report().samples_read
+    };
+    let apart = (0..60).map(|seed| read_with(1, seed)).max().unwrap();
+    // A coarser comb of 32 bins.
+    let without = (60..120).filter(|&seed| read_with(3, seed) <= apart + 4 * 32).count();
+    assert!(without >= 38, "{without} of 60 triples needed no window");
+}
+
 /// Two crowded bins that also meet in the coarser comb are told apart by the verifying hash, which is
 /// read in any case.
 #[test]

@@ -7,7 +7,7 @@ mod taper;
 pub(crate) mod tones;
 pub(crate) mod vote;
 
-use crate::Error;
+use crate::{Complex, Error};
 pub(crate) use dense::non_finite;
 pub(crate) use taper::Tapered;
 
@@ -46,6 +46,14 @@ impl<'a> Run<'a> {
         let clock = Clock::start(started);
         let (samples_read, samples_unused, peak, keeper, place) = (0, 0, 0.0, None, None);
         Run { plan, signal, workspace, clock, samples_read, samples_unused, peak, keeper, place }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// All samples where they lie, if that is in memory as complex f64; at least four.
+    pub(crate) fn samples(&self) -> Option<&'a [Complex<f64>]> {
+        let whole = |x: &&[_]| x.len() as u64 == self.plan.problem.n && x.len() >= 4;
+        self.signal.as_complex().filter(whole)
     }
 }
 

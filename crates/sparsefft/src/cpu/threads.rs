@@ -28,7 +28,7 @@ pub(crate) fn is_shared(work: u64) -> bool {
 /// on it: all of them where `work` is not worth sharing, else some pieces for each member, so that a
 /// slow one does fewer.
 pub(crate) fn piece(len: usize, work: u64) -> usize {
-    let parts = if is_shared(work) { 2 * members() } else { 1 };
+    let parts = if is_shared(work) { 2 * team::members() } else { 1 };
     len.div_ceil(parts).max(1)
 }
 
@@ -44,12 +44,7 @@ pub(crate) fn beside<R>(job: impl FnOnce() + Send, f: impl FnOnce() -> R) -> R {
 
 /// Whether there is a team.
 pub(crate) fn has_team() -> bool {
-    members() > 1
-}
-
-/// How many share the work.
-pub(crate) fn members() -> usize {
-    team::members()
+    team::members() > 1
 }
 
 /// `f(start, chunk)` over chunks of this size, and what they give combined in their order; shared

@@ -262,26 +262,27 @@ impl Workspace {
     }
 }
 
-/// A workspace on loan from a plan.
-#[cfg(feature = "rayon")]
+/// A workspace on loan from a plan, which gets it back unless something panics.
 struct Room<'a> {
     plan: &'a Prepared,
-    workspace: Box<Workspace>,
+    workspace: Option<Box<Workspace>>,
 }
 
-#[cfg(feature = "rayon")]
 impl<'a> Room<'a> {
     fn new(plan: &'a Prepared) -> Self {
-        let workspace = lock(&plan.pool).pop().unwrap_or_default();
-        Room { plan, workspace }
+        Room { plan, workspace: lock(&plan.pool).pop() }
+    }
+
+    fn workspace(&mut self) -> &mut Workspace {
+        self.workspace.get_or_insert_default()
     }
 }
 
-#[cfg(feature = "rayon")]
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        // An empty one in its place allocates nothing but itself.
-        lock(&self.plan.pool).push(std::mem::take(&mut self.workspace));
+        if !std::thread::panicking() {
+            lock(&self.plan.pool).extend(self.workspace.take());
+        }
     }
 }
 
@@ -318,10 +319,7 @@ impl Plan {
     /// [`Error::LengthMismatch`], [`Error::NonFinite`], [`Error::Overflow`], and what the source
     /// meets. No output is written then.
     pub fn transform<S: Samples + ?Sized>(&self, signal: &S) -> Result<Spectrum, Error> {
-        let mut workspace = lock(&self.inner.pool).pop().unwrap_or_default();
-        let result = self.transform_with(signal, &mut workspace);
-        lock(&self.inner.pool).push(workspace);
-        result
+        self.transform_with(signal, Room::new(&self.inner).workspace())
     }
 
     /// Transforms a signal with the caller's buffers.
@@ -426,10 +424,7 @@ impl Plan {
     /// # Errors
     /// As [`transform`](Plan::transform).
     pub fn tones<S: Samples + ?Sized>(&self, signal: &S) -> Result<Tones, Error> {
-        let mut workspace = lock(&self.inner.pool).pop().unwrap_or_default();
-        let result = self.tones_with(signal, &mut workspace);
-        lock(&self.inner.pool).push(workspace);
-        result
+        self.tones_with(signal, Room::new(&self.inner).workspace())
     }
 
     /// Finds the tones of a signal with the caller's buffers.
@@ -480,8 +475,7 @@ impl Plan {
         {
             use rayon::prelude::*;
             // Every thread keeps its buffers, which lie in its cache.
-            let transform =
-                |room: &mut Room<'_>, s: &S| self.transform_with(s, &mut room.workspace);
+            let transform = |room: &mut Room<'_>, s: &S| self.transform_with(s, room.workspace());
             signals.par_iter().map_init(|| Room::new(&self.inner), transform).collect()
         }
         #[cfg(not(feature = "rayon"))]

@@ -20,7 +20,6 @@ use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
 use crate::{Complex, Error};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// How frequencies are spread.
@@ -240,10 +239,8 @@ impl Hash {
                     || !self.fft.works_within()
                     || !run.signal.in_memory();
                 if !self.kept && self.fft.reads_samples() {
-                    let samples = run.signal.as_complex();
                     let all = (reads as u64 - 1) * step + 4;
-                    let whole = |x: &&[Complex<f64>]| x.len() as u64 == self.n;
-                    if let Some(part) = samples.filter(|x| whole(x) && start + all <= self.n) {
+                    if let Some(part) = run.samples().filter(|_| start + all <= self.n) {
                         let part = &part[start as usize..(start + all) as usize];
                         return self.append(run, d, Source::Samples(part, step as usize));
                     }
@@ -279,8 +276,7 @@ impl Hash {
         buckets: &mut [Line],
     ) -> Result<(), Error> {
         let (start, step) = self.walk(d);
-        let samples = run.signal.as_complex().filter(|x| x.len() as u64 == self.n && x.len() >= 4);
-        if let Some(samples) = samples {
+        if let Some(samples) = run.samples() {
             let peak = fold_walk(self.taps(), Walk { samples, start, step }, buckets);
             run.peak = run.peak.max(peak);
             run.clock.lap(Stage::Permute);
@@ -551,17 +547,7 @@ impl Hash {
         let all = self.offsets.len() * self.buckets;
         let Buffers { measured, residual, .. } = &mut *self.buffers;
         residual.clear();
-        residual.reserve(all);
-        let (from, to) = (&measured[..all], &mut residual.spare_capacity_mut()[..all]);
-        let piece = threads::piece(all, 4 * all as u64);
-        let copy = |first: usize, to: &mut [MaybeUninit<Line>]| {
-            for (to, from) in to.iter_mut().zip(&from[first..]) {
-                to.write(*from);
-            }
-        };
-        threads::reduce_chunks(to, piece, 4 * all as u64, copy, |(), ()| ());
-        // SAFETY: so many have been written.
-        unsafe { residual.set_len(all) };
+        residual.extend_from_slice(&measured[..all]);
     }
 
     /// Peeling goes on with the lines that were measured since it began. Returns the first of them.
@@ -606,16 +592,11 @@ pub(crate) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// `None` if the samples do not lie in memory as they are needed.
-    pub(crate) fn new(run: &mut Run<'a>, hash: Hash) -> Option<Self> {
-        let samples = run.signal.as_complex().filter(|x| x.len() as u64 == hash.n && x.len() >= 4);
-        let Some(samples) = samples else {
-            hash.recycle(run);
-            return None;
-        };
+    /// This hash, of these samples of the run.
+    pub(crate) fn new(run: &mut Run<'_>, hash: Hash, samples: &'a [Complex<f64>]) -> Self {
         let folded = run.workspace.take_at_least(hash.buckets);
         let scratch = run.workspace.take_at_least(hash.fft.scratch_len());
-        Some(Ahead { hash, samples, folded, scratch, peak: 0.0, finite: false })
+        Ahead { hash, samples, folded, scratch, peak: 0.0, finite: false }
     }
 
     /// Measures the line at offset 0.

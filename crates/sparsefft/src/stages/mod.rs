@@ -10,6 +10,7 @@ use std::fmt;
 pub(crate) mod bucket_fft;
 pub(crate) mod certify;
 pub(crate) mod estimate;
+pub(crate) mod factors;
 pub(crate) mod flat_hash;
 pub(crate) mod flat_window;
 pub(crate) mod fold;

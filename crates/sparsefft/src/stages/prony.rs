@@ -19,6 +19,7 @@ use crate::cpu::math::{atan2_each, cis_each};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
 use crate::samples::Line;
+use crate::stages::factors::Factors;
 use crate::stages::locate::{
     C, against, conj, cross, multiply_add, norm_sqr_each, scale_each, snap_each,
 };
@@ -368,12 +369,11 @@ fn roots<V: Vector, const M: usize>(c: &[C<V>; M], small: f64) -> [C<V>; M] {
     z
 }
 
-/// The normal equations of phasors z_i^t over eight shifts, as L·D·Lᴴ.
+/// The normal equations of phasors z_i^t over eight shifts.
 struct System<V, const M: usize> {
     z: [C<V>; M],
-    lower: [[C<V>; M]; M],
-    inverse: [V; M],
-    /// The least of D, where 1 is most.
+    factors: Factors<V, M>,
+    /// The least share of a phasor that those before it do not cover.
     apart: V,
 }
 
@@ -381,13 +381,8 @@ impl<V: Vector, const M: usize> System<V, M> {
     #[inline(always)] // must inherit the instruction set of its caller
     fn new(z: [C<V>; M]) -> Self {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
-        let all = V::splat(SHIFTS as f64);
-        let (mut lower, mut inverse) = ([[(zero, zero); M]; M], [zero; M]);
-        // The factor times D.
-        let mut scaled = lower;
-        let mut least = all;
+        let mut gram = [[(V::splat(SHIFTS as f64), zero); M]; M];
         for i in 0..M {
-            let mut own = all;
             for j in 0..i {
                 // Σ w^t over eight shifts, as (1 + w)(1 + w²)(1 + w⁴).
                 let mut w = against(z[j], z[i]);
@@ -396,19 +391,12 @@ impl<V: Vector, const M: usize> System<V, M> {
                     w = multiply_add(w, w, (zero, zero));
                     sum = multiply_add(sum, w, sum);
                 }
-                for k in 0..j {
-                    let minus = (-scaled[i][k].0, -scaled[i][k].1);
-                    sum = multiply_add(minus, conj(lower[j][k]), sum);
-                }
-                scaled[i][j] = sum;
-                lower[i][j] = scale_each(sum, inverse[j]);
-                let share = lower[i][j].0 * sum.0 + lower[i][j].1 * sum.1;
-                own = own - share;
+                gram[i][j] = sum;
             }
-            inverse[i] = one.div(own);
-            least = own.where_or(own.below(least), least);
         }
-        System { z, lower, inverse, apart: least * V::splat(1.0 / SHIFTS as f64) }
+        let factors = Factors::new(gram);
+        let apart = factors.least * V::splat(1.0 / SHIFTS as f64);
+        System { z, factors, apart }
     }
 
     /// The values that fit these shifts best.
@@ -420,20 +408,7 @@ impl<V: Vector, const M: usize> System<V, M> {
                 *x = multiply_add(*x, conj(z), *u);
             }
         }
-        for i in 0..M {
-            for k in 0..i {
-                let minus = (-self.lower[i][k].0, -self.lower[i][k].1);
-                x[i] = multiply_add(minus, x[k], x[i]);
-            }
-        }
-        for i in (0..M).rev() {
-            x[i] = scale_each(x[i], self.inverse[i]);
-            for k in i + 1..M {
-                let minus = (-self.lower[k][i].0, -self.lower[k][i].1);
-                x[i] = multiply_add(conj(minus), x[k], x[i]);
-            }
-        }
-        x
+        self.factors.solve(x)
     }
 }
 

@@ -227,14 +227,14 @@ impl Engine<'_, '_> {
 
     /// The hash that verifies, measured.
     pub(super) fn measured_verifying_hash(&mut self) -> Result<Hash, Error> {
-        if let Some((hash, peak)) = self.ahead.take() {
-            // What was found may ask for a larger one.
-            if !self.noisy && hash.buckets == self.verify_size() {
-                self.run.samples_read += 4 * hash.reads() as u64;
-                self.run.peak = self.run.peak.max(peak);
-                return Ok(hash);
-            }
-            self.ahead = Some((hash, peak));
+        // What was found may ask for a larger one than was measured ahead.
+        let size = self.verify_size();
+        if let Some((hash, peak)) =
+            self.ahead.take_if(|(hash, _)| !self.noisy && hash.buckets == size)
+        {
+            self.run.samples_read += 4 * hash.reads() as u64;
+            self.run.peak = self.run.peak.max(peak);
+            return Ok(hash);
         }
         let mut hash = self.verifying_hash();
         hash.measure(self.run, 0)?;

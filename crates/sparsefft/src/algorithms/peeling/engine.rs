@@ -377,12 +377,12 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// thread measures it when it is needed.
     fn prepare_ahead(&mut self) -> Option<Ahead<'a>> {
         let planned = self.run.plan.menu().is_some();
-        let open = self.noisy || planned || self.ahead.is_some();
-        if open || !threads::has_team() || self.run.signal.as_complex().is_none() {
+        if self.noisy || planned || self.ahead.is_some() || !threads::has_team() {
             return None;
         }
+        let samples = self.run.samples()?;
         let hash = self.verifying_hash();
-        Ahead::new(self.run, hash)
+        Some(Ahead::new(self.run, hash, samples))
     }
 
     /// A second look at what an attempt has measured, with everything below the tolerance taken

@@ -182,13 +182,10 @@ impl Engine<'_, '_> {
         /// Coarse bins at least.
         const LEAST: u64 = 16;
         let open = self.suspects.len() as u64;
-        let Some(fine) = self.comb.as_ref().map(|comb| comb.buckets as u64) else { return Ok(()) };
+        let Some(comb) = &self.comb else { return Ok(()) };
+        let fine = comb.buckets as u64;
         // In noise eight neighbouring shifts do not place a frequency; other lines do.
-        let suits = self.comb.as_ref().is_some_and(|comb| match comb.offsets[..] {
-            [0] => !self.noisy,
-            [0, ..] => self.noisy,
-            _ => false,
-        });
+        let suits = comb.offsets[0] == 0 && (comb.offsets.len() > 1) == self.noisy;
         // A menu holds no such samples.
         let planned = self.run.plan.menu().is_some();
         if !suits || planned || 8 * open > fine || self.n < 8 * fine {
@@ -228,22 +225,23 @@ impl Engine<'_, '_> {
                     shared.push(Shared { bin, lines });
                 }
             }
+            self.scratch.rough = 0;
             if self.noisy {
                 self.place_crowd(&mut comb, &shared, bins as f64 / fine as f64);
-            }
-            for search in [Search::Closed, Search::Three, Search::Four] {
-                if shared.is_empty() || self.noisy {
-                    break;
+            } else {
+                for search in [Search::Closed, Search::Three, Search::Four] {
+                    if shared.is_empty() {
+                        break;
+                    }
+                    let limit = self.limit(&coarse, SHIFTS - search.count());
+                    self.decode_crowd(&mut comb, &mut shared, search, limit);
                 }
-                let limit = self.limit(&coarse, SHIFTS - search.count());
-                self.decode_crowd(&mut comb, &mut shared, search, limit);
-            }
-            self.scratch.rough = 0;
-            if !self.noisy && (!shared.is_empty() || owner.contains(&SEVERAL)) {
-                self.scratch.rough = bins as usize;
-                let of = |&b: &u32| coarse.measured[(u64::from(b) % bins) as usize];
-                self.scratch.coarse.clear();
-                self.scratch.coarse.extend(self.suspects.iter().map(of));
+                if !shared.is_empty() || owner.contains(&SEVERAL) {
+                    self.scratch.rough = bins as usize;
+                    let of = |&b: &u32| coarse.measured[(u64::from(b) % bins) as usize];
+                    self.scratch.coarse.clear();
+                    self.scratch.coarse.extend(self.suspects.iter().map(of));
+                }
             }
             self.scratch.shared = shared;
             self.comb = Some(comb);
