@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
 impl<'a> Run<'a> {
     /// All samples where they lie, if that is in memory as complex f64; at least four.
     pub(crate) fn samples(&self) -> Option<&'a [Complex<f64>]> {
-        let whole = |x: &&[_]| x.len() as u64 == self.plan.problem.n && x.len() >= 4;
+        let whole = |x: &&[_]| x.len() == self.plan.problem.n && x.len() >= 4;
         self.signal.as_complex().filter(whole)
     }
 }
