@@ -750,7 +750,9 @@ impl Engine<'_, '_> {
                 if !self.contradicted(s.f, s.value) {
                     self.add(s.f, s.value);
                     progress = true;
-                    self.settle(s.f);
+                    if !self.lacks_some(s.f) {
+                        self.settle(s.f);
+                    }
                 }
             }
         }
@@ -930,6 +932,17 @@ impl Engine<'_, '_> {
             self.adopt(b, &fit);
             self.note_loose(b, fit.apart);
         }
+    }
+
+    /// Whether the frequencies known in the comb bin of f leave so much there that no values of theirs would
+    /// explain it: those that windows gave them are off by little without noise.
+    fn lacks_some(&self, f: u64) -> bool {
+        /// Share of energy that the error of a value does not reach.
+        const OFF: f64 = 1e-5;
+        let Some(comb) = &self.comb else { return false };
+        let b = residue(f, comb.buckets as u64);
+        let sizes = self.known.members(b).map(|i| self.known[i].a.norm_sqr());
+        !self.noisy && comb.energy[b] > OFF * comb.lanes() as f64 * sizes.sum::<f64>()
     }
 
     /// Takes f out of its comb bin if the other members explain the bin without it.
