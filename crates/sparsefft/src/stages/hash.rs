@@ -16,6 +16,7 @@ use crate::stages::Stage;
 use crate::stages::bucket_fft::{Added, BucketFft, Source};
 use crate::stages::fold::{Walk, fold, fold_walk};
 use crate::stages::locate::{Bins, Lanes, line_energy};
+use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::permute::Permutation;
 use crate::stages::unity::Unity;
 use crate::stages::window::{Kaiser, REACH};
@@ -521,6 +522,14 @@ impl Hash {
         Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
 
+    /// [`bins`](Hash::bins), and their energies to be changed.
+    pub(crate) fn bins_and_energy(&mut self, unity: Unity) -> (Bins<'_>, &mut [f64]) {
+        let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
+        let size = self.buckets;
+        let Buffers { measured, offsets, energy, .. } = &mut *self.buffers;
+        (Bins { unity, lines: measured, size, modulus, offsets }, energy)
+    }
+
     /// All bins less what is known.
     pub(crate) fn rest(&self, unity: Unity) -> Bins<'_> {
         Bins { lines: &self.residual, ..self.bins(unity) }
@@ -581,7 +590,7 @@ impl Hash {
     }
 }
 
-/// A window hash that can be measured while its run goes on with something else.
+/// A window hash that can be measured, and peeled, while its run goes on with something else.
 pub(crate) struct Ahead<'a> {
     hash: Hash,
     samples: &'a [Complex<f64>],
@@ -599,13 +608,17 @@ impl<'a> Ahead<'a> {
         Ahead { hash, samples, folded, scratch, peak: 0.0, finite: false }
     }
 
-    /// Measures the line at offset 0.
-    pub(crate) fn measure(&mut self) {
+    /// Measures the line at offset 0 and takes what is known out of it.
+    pub(crate) fn measure(&mut self, unity: Unity, known: &[Coefficient]) {
         let Ahead { hash, samples, folded, scratch, .. } = self;
         let (start, step) = hash.walk(0);
         let buckets = &mut folded[..hash.buckets];
         self.peak = fold_walk(hash.taps(), Walk { samples, start, step }, buckets);
         self.finite = hash.transform_by(0, Source::Lines(buckets), 1.0, scratch, || ());
+        if self.finite && !known.is_empty() {
+            hash.begin_peeling();
+            peel_all(hash, unity, known, 0);
+        }
     }
 
     /// Hands back the buffers. Something must have gone wrong with the samples if there is no hash.

@@ -6,6 +6,7 @@
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
 use crate::stages::peel::Coefficient;
+use std::mem::MaybeUninit;
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;
@@ -20,13 +21,37 @@ pub(crate) struct Known {
     head: Vec<u32>,
     /// Bins of the comb, or 0: slots then spread frequencies at random.
     bins: u64,
+    /// How many, from the first on, are as they were when [`put_back`](Known::put_back).
+    firm: usize,
+    /// An empty list, for the next [`set_aside`](Known::set_aside).
+    spare: Vec<Coefficient>,
 }
 
 impl Known {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.firm = 0;
         self.unlink();
+    }
+
+    /// All that is known, for others to read while more is found. Only while no chains are kept.
+    pub(crate) fn set_aside(&mut self) -> Vec<Coefficient> {
+        debug_assert!(!self.linked());
+        std::mem::replace(&mut self.list, std::mem::take(&mut self.spare))
+    }
+
+    /// Puts what was set aside before what was found meanwhile.
+    pub(crate) fn put_back(&mut self, first: Vec<Coefficient>) {
+        self.firm = first.len();
+        let mut meanwhile = std::mem::replace(&mut self.list, first);
+        self.list.append(&mut meanwhile);
+        self.spare = meanwhile;
+    }
+
+    /// How many of those that were set aside have not changed since, from the first on.
+    pub(crate) fn firm(&self) -> usize {
+        self.firm
     }
 
     fn unlink(&mut self) {
@@ -86,25 +111,22 @@ impl Known {
         self.list.len() - 1
     }
 
-    /// Adds those of `count` coefficients that `find` wants to keep. Only while no chains are kept.
+    /// Adds the coefficients that `write` puts into this much room. Only while no chains are kept.
+    ///
+    /// # Safety
+    /// As many as `write` returns must have been written, from the first on.
     #[inline]
-    pub(crate) fn extend_by(
+    pub(crate) unsafe fn extend_with(
         &mut self,
-        count: usize,
-        mut find: impl FnMut(usize) -> (Coefficient, bool),
+        room: usize,
+        write: impl FnOnce(&mut [MaybeUninit<Coefficient>]) -> usize,
     ) {
         debug_assert!(!self.linked());
-        self.list.reserve(count);
-        let (before, mut kept) = (self.list.len(), 0);
-        let room = &mut self.list.spare_capacity_mut()[..count];
-        for i in 0..count {
-            let (c, keep) = find(i);
-            // The next one takes its place unless it is kept.
-            room[kept].write(c);
-            kept += usize::from(keep);
-        }
-        // SAFETY: there is room for so many, and each was written before it was counted.
-        unsafe { self.list.set_len(before + kept) };
+        self.list.reserve(room);
+        let written = write(&mut self.list.spare_capacity_mut()[..room]);
+        assert!(written <= room);
+        // SAFETY: there is room for so many, and the caller answers for their being written.
+        unsafe { self.list.set_len(self.list.len() + written) };
     }
 
     /// Σ|a|², Σ|a| and the least |a|² of all entries.
@@ -128,6 +150,9 @@ impl Known {
     pub(crate) fn retain(&mut self, keep: impl Fn(&Coefficient) -> bool) {
         let before = self.list.len();
         self.list.retain(keep);
+        if self.list.len() < before {
+            self.firm = 0;
+        }
         if self.list.len() < before && self.linked() {
             let comb = Some(self.bins as usize).filter(|&b| b > 0);
             self.link(comb);
@@ -189,6 +214,7 @@ impl std::ops::Deref for Known {
 
 impl std::ops::DerefMut for Known {
     fn deref_mut(&mut self) -> &mut [Coefficient] {
+        self.firm = 0;
         &mut self.list
     }
 }

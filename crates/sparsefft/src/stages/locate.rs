@@ -528,7 +528,7 @@ fn by_fours<T: Default + Copy + Send>(
 
 dispatch_rows! {
     /// [`comb_singles`] of one part of the list.
-    fn singles_part(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) = singles_body
+    pub(crate) fn singles_part(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) = singles_body
 }
 
 /// Complex numbers, one per bin.

@@ -256,12 +256,8 @@ impl Engine<'_, '_> {
             Some(hash) => hash,
             None => {
                 let mut hash = self.measured_verifying_hash()?;
-                if kept {
-                    hash.begin_peeling();
-                } else {
-                    hash.begin_last_peeling();
-                }
-                self.peel_all(&mut hash);
+                let begin = if kept { Hash::begin_peeling } else { Hash::begin_last_peeling };
+                self.peel_all(&mut hash, begin);
                 hash
             }
         };

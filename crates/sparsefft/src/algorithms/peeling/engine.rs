@@ -1,5 +1,6 @@
 //! One attempt: measure, set the noise level, decode what stands alone.
 
+use super::alone::{Count, Limits, sort_out};
 use super::resolve::{self, GAP};
 use super::{Outcome, refuse, window_hash};
 use crate::Error;
@@ -14,12 +15,11 @@ use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
 use crate::stages::known::Known;
 use crate::stages::locate::{
-    CLOSE, Found, Lattice, MAX_LINES, Pair, Singles, comb_doubles, comb_singles, decode_two,
+    CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
 };
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
-use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
@@ -67,7 +67,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) least: f64,
     pub(super) comb: Option<Hash>,
     pub(super) windows: Vec<Hash>,
-    /// The window that will verify, if a helper has measured it already, and the largest |x|² that it met.
+    /// The window that will verify, if a helper has measured it already and peeled what was firm then, and
+    /// the largest |x|² that it met.
     pub(super) ahead: Option<(Hash, f64)>,
     /// Which of the windows is the one that verifies, if it had to help.
     pub(super) witness: Option<usize>,
@@ -340,31 +341,32 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
-        let mut singles = std::mem::take(&mut self.run.workspace.singles);
-        comb_singles(comb.bins(self.unity), &active, &mut singles);
+        self.take_alone(&mut comb, &active);
+        self.run.workspace.lists[0] = active;
+        if !placed {
+            self.weak += 1;
+        }
         let mut ahead = self.prepare_ahead();
+        let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
+        let unity = self.unity;
         let measure = || {
             if let Some(ahead) = &mut ahead {
-                ahead.measure();
+                ahead.measure(unity, &first);
             }
         };
         threads::beside(measure, || {
-            self.decode_comb(&mut comb, &active, &singles);
-            self.run.workspace.lists[0] = active;
-            self.run.workspace.singles = singles;
+            self.decode_shared(&mut comb);
             self.run.clock.lap(Stage::Locate);
             self.comb = Some(comb);
-            if !placed {
-                self.weak += 1;
-            }
             if self.weak == 0 && !self.suspects.is_empty() {
-                self.decode_crowds()?;
+                self.decode_crowds(&first)?;
                 self.run.clock.lap(Stage::Locate);
             }
             Ok::<_, Error>(())
         })?;
         if let Some(ahead) = ahead {
             self.ahead = ahead.finish(self.run);
+            self.known.put_back(first);
         }
         if self.weak == 0 && !self.suspects.is_empty() {
             self.resolve()?;
@@ -577,40 +579,37 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
-    /// Decodes the active bins of the comb, with what each would hold if it held one frequency; those that
-    /// stay open become suspects.
-    fn decode_comb(&mut self, comb: &mut Hash, active: &[u32], singles: &[Singles]) {
-        let lanes = comb.lanes();
-        let (one, two) = (self.limit(comb, lanes - 1), self.limit(comb, lanes - 2));
+    /// Takes what the active bins of the comb hold if one frequency explains them; the others are left to
+    /// be [shared](Engine::decode_shared).
+    fn take_alone(&mut self, comb: &mut Hash, active: &[u32]) {
+        let limits = Limits { left: self.limit(comb, comb.lanes() - 1), least: self.least };
         let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
         shared.resize(active.len(), 0);
-        let (least, mut weak, mut left) = (self.least, 0, 0);
-        self.known.extend_by(active.len(), |i| {
-            let (b, s) = (active[i], &singles[i / 4]);
-            let energy = &mut comb.energy[b as usize];
-            let (c, residual) = (s.coefficient(i % 4), s.residual[i % 4]);
-            let alone = residual <= one + OWN_ROUNDING * *energy;
-            // Written in any case, and overwritten where it is not meant: which are cannot be foretold.
-            shared[left] = b;
-            left += usize::from(!alone);
-            *energy = select_unpredictable(alone, residual, *energy);
-            weak += usize::from(alone & (c.a.norm_sqr() < least));
-            (c, alone)
-        });
-        self.weak += weak;
-        shared.truncate(left);
-        self.decode_shared(comb, &shared, two);
+        let (bins, energy) = comb.bins_and_energy(self.unity);
+        let scratch = &mut self.scratch.alone;
+        let mut count = Count::default();
+        let write = |room: &mut [_]| {
+            count = sort_out(bins, active, limits, energy, room, &mut shared, scratch);
+            count.alone
+        };
+        // SAFETY: so many were written one after the other.
+        unsafe { self.known.extend_with(active.len(), write) };
+        self.weak += count.weak;
+        shared.truncate(count.shared);
         self.run.workspace.lists[1] = shared;
     }
 
-    /// Decodes bins that hold more than one frequency.
-    fn decode_shared(&mut self, comb: &mut Hash, shared: &[u32], limit: f64) {
+    /// Decodes the bins that hold more than one frequency, if it is two; those that stay open become
+    /// suspects.
+    fn decode_shared(&mut self, comb: &mut Hash) {
+        let shared = std::mem::take(&mut self.run.workspace.lists[1]);
+        let limit = self.limit(comb, comb.lanes() - 2);
         let least = if self.noisy { OWN_SHARE } else { 0.0 };
         // In noise, and with lines far apart, it is their phases that place a frequency.
         let elsewhere = self.noisy || comb.offsets.len() > 1;
         let misplaced = self.misplaced(comb, 5.0);
         let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
-        comb_doubles(comb.bins(self.unity), shared, &mut doubles);
+        comb_doubles(comb.bins(self.unity), &shared, &mut doubles);
         self.scratch.alike.clear();
         for (chunk, d) in shared.chunks(4).zip(&doubles) {
             for (i, &bin) in chunk.iter().enumerate() {
@@ -649,6 +648,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         self.run.workspace.doubles = doubles;
+        self.run.workspace.lists[1] = shared;
     }
 
     /// What a frequency of |a| = 1 leaves, at least, over shifts with this Σ(t - t̄)² where the next one that

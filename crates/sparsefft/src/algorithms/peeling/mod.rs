@@ -13,6 +13,7 @@
 //! What cannot be explained is reported, never hidden: the caller retries with more bins, falls
 //! back to the dense FFT, or answers `uncertified`.
 
+mod alone;
 mod conclude;
 mod engine;
 mod resolve;

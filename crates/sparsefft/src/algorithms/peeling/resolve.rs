@@ -10,7 +10,7 @@ use super::engine::{
     Engine, OWN_ROUNDING, OWN_SHARE, WINDOW_ROUNDING, coefficient, is_peak, most_members,
     window_power,
 };
-use super::{window_hash, window_stream};
+use super::{alone, window_hash, window_stream};
 use crate::plan;
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -38,6 +38,7 @@ pub(super) const GAP: f64 = 0.115;
 /// Buffers of this stage.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
+    pub(super) alone: alone::Scratch,
     active: Vec<u32>,
     open: Vec<u32>,
     owner: Vec<u32>,
@@ -174,7 +175,8 @@ impl Engine<'_, '_> {
     /// Three or four frequencies in the open bins of a comb, from four more shifts next to the first. A
     /// coarser comb gives them: once what is known is taken out of its bins, most of those that hold an
     /// open bin hold nothing else. Its samples lie beside those that were read.
-    pub(super) fn decode_crowds(&mut self) -> Result<(), Error> {
+    /// `first` are those known that were set aside.
+    pub(super) fn decode_crowds(&mut self, first: &[Coefficient]) -> Result<(), Error> {
         /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
         const ROOM: u64 = 11;
         /// The same in noise, of which they hold the more the fewer they are.
@@ -208,7 +210,7 @@ impl Engine<'_, '_> {
             let owner = &mut owner[(u64::from(b) % bins) as usize];
             *owner = if *owner == NONE { b } else { SEVERAL };
         }
-        for c in self.known.iter() {
+        for c in first.iter().chain(self.known.iter()) {
             let b = residue(c.f, bins);
             if owner[b] != NONE {
                 peel_bin(&mut coarse.measured[b..=b], &[NEXT], self.unity, c);
@@ -386,8 +388,7 @@ impl Engine<'_, '_> {
                 self.blind = true;
                 return Ok(());
             }
-            hash.begin_peeling();
-            self.peel_all(&mut hash);
+            self.peel_all(&mut hash, Hash::begin_peeling);
             let mut active = std::mem::take(&mut self.scratch.active);
             self.active_peaks(&hash, &mut active);
             let unit = self.residue_gap();
@@ -502,9 +503,17 @@ impl Engine<'_, '_> {
         gap.min(first + comb.buckets - last) as u64
     }
 
-    /// Peels every known coefficient from one hash.
-    pub(super) fn peel_all(&mut self, hash: &mut Hash) {
-        self.peel_from(hash, 0);
+    /// Peels every known coefficient from one hash, which begins so unless some were peeled ahead.
+    pub(super) fn peel_all(&mut self, hash: &mut Hash, begin: impl Fn(&mut Hash)) {
+        let mut peeled = 0;
+        if hash.is_peeled() {
+            peeled = self.known.firm();
+        }
+        if peeled == 0 {
+            begin(hash);
+        }
+        peel_all(hash, self.unity, &self.known[peeled..], 0);
+        hash.sum_energies();
     }
 
     /// Peels every known coefficient from the lines of one hash from this one on.
