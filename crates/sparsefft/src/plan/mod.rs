@@ -539,6 +539,9 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
     const MANY: u32 = 12;
     /// Most that may share a digit for each to find its place among them by itself.
     const NEAR: u32 = 24;
+    if peaks.len() >= 512 && peaks.is_sorted_by_key(|p| p.index) {
+        return;
+    }
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
     // By the highest digit, and then each to its place among its few neighbours.
     let sharing = match peaks.len() {

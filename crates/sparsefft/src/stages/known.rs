@@ -23,6 +23,8 @@ pub(crate) struct Known {
     bins: u64,
     /// How many, from the first on, are as they were when [`put_back`](Known::put_back).
     firm: usize,
+    /// How often some were dropped.
+    dropped: u64,
     /// An empty list, for the next [`set_aside`](Known::set_aside).
     spare: Vec<Coefficient>,
 }
@@ -31,7 +33,7 @@ impl Known {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
-        self.firm = 0;
+        (self.firm, self.dropped) = (0, self.dropped + 1);
         self.unlink();
     }
 
@@ -47,6 +49,11 @@ impl Known {
         let mut meanwhile = std::mem::replace(&mut self.list, first);
         self.list.append(&mut meanwhile);
         self.spare = meanwhile;
+    }
+
+    /// How often some were dropped: as long as it stays the same, so does the place of each.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// How many of those that were set aside have not changed since, from the first on.
@@ -151,7 +158,7 @@ impl Known {
         let before = self.list.len();
         self.list.retain(keep);
         if self.list.len() < before {
-            self.firm = 0;
+            (self.firm, self.dropped) = (0, self.dropped + 1);
         }
         if self.list.len() < before && self.linked() {
             let comb = Some(self.bins as usize).filter(|&b| b > 0);

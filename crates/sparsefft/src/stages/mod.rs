@@ -19,6 +19,7 @@ pub(crate) mod known;
 pub(crate) mod ladder;
 pub(crate) mod locate;
 pub(crate) mod number;
+pub(crate) mod order;
 pub(crate) mod peel;
 pub(crate) mod permute;
 pub(crate) mod prony;

@@ -14,6 +14,9 @@ use crate::stages::hash::Hash;
 use crate::stages::known::Sizes;
 use crate::stages::window;
 
+/// So many coefficients are sorted by keys.
+const MANY: usize = 8192;
+
 impl Engine<'_, '_> {
     /// Verifies and writes the answer.
     pub(super) fn conclude(&mut self) -> Result<Outcome, Error> {
@@ -125,8 +128,7 @@ impl Engine<'_, '_> {
         if self.run.signal.is_real() {
             self.symmetrise();
         }
-        let scale = self.n as f64;
-        let peaks = self.known.iter().map(|c| Peak { index: c.f, value: c.a * scale }).collect();
+        let peaks = self.peaks();
         self.run.clock.lap(Stage::Certify);
         let answer = Answer { algorithm, peaks, certificate };
         Ok(match (certified, self.blind) {
@@ -135,6 +137,19 @@ impl Engine<'_, '_> {
             _ if short => Outcome::Short(answer),
             _ => Outcome::Open(answer),
         })
+    }
+
+    /// The answer's coefficients; many by frequency, a few as they were found.
+    fn peaks(&mut self) -> Vec<Peak> {
+        let scale = self.n as f64;
+        if self.ordered != self.known.dropped() {
+            self.order.clear(self.n);
+        }
+        let many = self.known.len() >= MANY || !self.order.is_empty();
+        if many && self.order.suits(self.known.len()) {
+            return self.order.peaks(&self.known, scale);
+        }
+        self.known.iter().map(|c| Peak { index: c.f, value: c.a * scale }).collect()
     }
 
     /// Averages conjugate pairs, which real samples make equal up to noise.

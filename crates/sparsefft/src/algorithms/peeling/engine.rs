@@ -17,6 +17,7 @@ use crate::stages::known::Known;
 use crate::stages::locate::{
     CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
 };
+use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
@@ -86,6 +87,10 @@ pub(super) struct Engine<'r, 'a> {
     /// Whether what is below the tolerance passes for noise.
     tolerant: bool,
     pub(super) scratch: Box<resolve::Scratch>,
+    /// The order of the known, as far as a helper has found it.
+    pub(super) order: Order,
+    /// How often some of the known had been dropped then.
+    pub(super) ordered: u64,
 }
 
 /// The buffers of an engine, kept between attempts.
@@ -97,13 +102,15 @@ pub(crate) struct Buffers {
     windows: Vec<Hash>,
     /// In a box, since it changes hands with every attempt.
     scratch: Option<Box<resolve::Scratch>>,
+    order: Order,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn new(run: &'r mut Run<'a>, sigmas: f64, attempt: u32) -> Self {
         let n = run.plan.problem.n;
-        let Buffers { mut known, mut suspects, mut loose, windows, scratch } =
+        let Buffers { mut known, mut suspects, mut loose, windows, scratch, mut order } =
             std::mem::take(&mut run.workspace.engine);
+        order.clear(n);
         known.clear();
         suspects.clear();
         loose.clear();
@@ -132,12 +139,14 @@ impl<'r, 'a> Engine<'r, 'a> {
             blind: false,
             tolerant: false,
             scratch,
+            order,
+            ordered: 0,
         }
     }
 
     /// Hands back the buffers; the comb is kept for a finer one.
     pub(super) fn finish(self) -> Option<Hash> {
-        let Engine { run, comb, mut windows, ahead, known, suspects, loose, scratch, .. } = self;
+        let Engine { run, comb, mut windows, ahead, known, suspects, loose, scratch, order, .. } = self;
         for window in windows.drain(..) {
             window.recycle(run);
         }
@@ -146,7 +155,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             unused.recycle(run);
         }
         let scratch = Some(scratch);
-        run.workspace.engine = Buffers { known, suspects, loose, windows, scratch };
+        run.workspace.engine = Buffers { known, suspects, loose, windows, scratch, order };
         comb
     }
 
@@ -348,10 +357,13 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         let mut ahead = self.prepare_ahead();
         let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
-        let unity = self.unity;
+        let (n, unity) = (self.n, self.unity);
+        let mut order = std::mem::take(&mut self.order);
         let measure = || {
             if let Some(ahead) = &mut ahead {
                 ahead.measure(unity, &first);
+                order.clear(n);
+                order.extend(&first);
             }
         };
         threads::beside(measure, || {
@@ -367,11 +379,21 @@ impl<'r, 'a> Engine<'r, 'a> {
         if let Some(ahead) = ahead {
             self.ahead = ahead.finish(self.run);
             self.known.put_back(first);
+            order.extend(&self.known[self.known.firm()..]);
         }
-        if self.weak == 0 && !self.suspects.is_empty() {
-            self.resolve()?;
-            self.polish();
-        }
+        self.ordered = self.known.dropped();
+        let resolved = threads::beside(
+            || order.sort(),
+            || {
+                if self.weak == 0 && !self.suspects.is_empty() {
+                    self.resolve()?;
+                    self.polish();
+                }
+                Ok::<_, Error>(())
+            },
+        );
+        self.order = order;
+        resolved?;
         self.conclude()
     }
 
