@@ -3,10 +3,13 @@
 //! Chains through the list answer both questions that peeling asks, "is f known?" and "what else
 //! is in the bin of f?", without a table of the size of n.
 
-use crate::cpu::dispatch;
+use crate::cpu::{dispatch, threads};
 use crate::cpu::wide::F4;
 use crate::stages::peel::Coefficient;
 use std::mem::MaybeUninit;
+
+/// Entries that are measured at a time.
+const PART: usize = 4096;
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;
@@ -23,8 +26,10 @@ pub(crate) struct Known {
     bins: u64,
     /// How many, from the first on, are as they were when [`put_back`](Known::put_back).
     firm: usize,
-    /// How often some were dropped.
-    dropped: u64,
+    /// How many, from the first on, have kept their places since then.
+    in_place: usize,
+    /// Sizes of parts of the list.
+    sizes: Vec<Sizes>,
     /// An empty list, for the next [`set_aside`](Known::set_aside).
     spare: Vec<Coefficient>,
 }
@@ -33,7 +38,7 @@ impl Known {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
-        (self.firm, self.dropped) = (0, self.dropped + 1);
+        (self.firm, self.in_place) = (0, 0);
         self.unlink();
     }
 
@@ -45,15 +50,15 @@ impl Known {
 
     /// Puts what was set aside before what was found meanwhile.
     pub(crate) fn put_back(&mut self, first: Vec<Coefficient>) {
-        self.firm = first.len();
+        (self.firm, self.in_place) = (first.len(), usize::MAX);
         let mut meanwhile = std::mem::replace(&mut self.list, first);
         self.list.append(&mut meanwhile);
         self.spare = meanwhile;
     }
 
-    /// How often some were dropped: as long as it stays the same, so does the place of each.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+    /// How many have kept their places since then, from the first on.
+    pub(crate) fn in_place(&self) -> usize {
+        self.in_place.min(self.list.len())
     }
 
     /// How many of those that were set aside have not changed since, from the first on.
@@ -138,7 +143,7 @@ impl Known {
 
     /// Σ|a|², Σ|a| and the least |a|² of all entries.
     pub(crate) fn sizes(&self) -> Sizes {
-        sizes(&self.list)
+        self.list.chunks(PART).map(sizes).fold(Sizes::NONE, Sizes::and)
     }
 
     /// Places of the entries in one slot: in one bin of the comb.
@@ -153,14 +158,47 @@ impl Known {
         self.members(self.slot(f)).find(|&i| self.list[i].f == f)
     }
 
-    /// Drops what does not pass; the chains end.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Coefficient) -> bool) {
-        let before = self.list.len();
-        self.list.retain(keep);
-        if self.list.len() < before {
-            (self.firm, self.dropped) = (0, self.dropped + 1);
+    /// Drops this frequency.
+    pub(crate) fn drop(&mut self, f: u64) {
+        self.retain_from(0, |c| c.f != f);
+    }
+
+    /// Drops entries with |a|² not above `least`; returns the sizes of what stays.
+    pub(crate) fn drop_small(&mut self, least: f64) -> Sizes {
+        let parts = self.list.len().div_ceil(PART);
+        let mut all = std::mem::take(&mut self.sizes);
+        all.clear();
+        all.resize(parts, Sizes::NONE);
+        let list = &self.list[..];
+        let measure = |i: usize, out: &mut [Sizes]| {
+            out[0] = sizes(&list[i * PART..list.len().min((i + 1) * PART)]);
+        };
+        threads::reduce_chunks(&mut all, 1, 4 * list.len() as u64, measure, |(), ()| ());
+        // None is as a rule, or a few of the last. What is not a number stays neither.
+        let passes = |s: &Sizes| s.weakest > least && s.energy.is_finite();
+        if let Some(first) = all.iter().position(|sizes| !passes(sizes)) {
+            self.retain_from(first * PART, |c| c.a.norm_sqr() > least);
+            all.truncate(first);
+            all.extend(self.list[first * PART..].chunks(PART).map(sizes));
         }
-        if self.list.len() < before && self.linked() {
+        let total = all.iter().copied().fold(Sizes::NONE, Sizes::and);
+        self.sizes = all;
+        total
+    }
+
+    /// Drops entries from a place on that do not pass; the chains begin anew.
+    fn retain_from(&mut self, place: usize, keep: impl Fn(&Coefficient) -> bool) {
+        let Some(first) = self.list[place..].iter().position(|c| !keep(c)) else { return };
+        let mut kept = place + first;
+        self.firm = self.firm.min(kept);
+        self.in_place = self.in_place.min(kept);
+        for i in kept + 1..self.list.len() {
+            let c = self.list[i];
+            self.list[kept] = c;
+            kept += usize::from(keep(&c));
+        }
+        self.list.truncate(kept);
+        if self.linked() {
             let comb = Some(self.bins as usize).filter(|&b| b > 0);
             self.link(comb);
         }
@@ -182,6 +220,20 @@ pub(crate) struct Sizes {
     pub(crate) sum: f64,
     /// The least |a|², infinite for an empty list.
     pub(crate) weakest: f64,
+}
+
+impl Sizes {
+    /// Of nothing.
+    const NONE: Sizes = Sizes { energy: 0.0, sum: 0.0, weakest: f64::INFINITY };
+
+    /// Of both.
+    fn and(self, other: Sizes) -> Sizes {
+        Sizes {
+            energy: self.energy + other.energy,
+            sum: self.sum + other.sum,
+            weakest: self.weakest.min(other.weakest),
+        }
+    }
 }
 
 dispatch! {
@@ -251,7 +303,7 @@ mod tests {
                 assert_eq!(known.members(0).count(), 400);
                 assert_eq!(known.members(3).count(), 0);
             }
-            known.retain(|c| c.f >> 20 >= 10);
+            (0..10).for_each(|f| known.drop(f << 20));
             assert_eq!(
                 (known.len(), known.find(9 << 20), known.find(10 << 20)),
                 (390, None, Some(0))

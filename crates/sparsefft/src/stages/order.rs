@@ -31,9 +31,9 @@ impl Order {
         self.low = n.saturating_sub(1).leading_zeros().min(u64::BITS - 1);
     }
 
-    /// Whether there are keys.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
     }
 
     /// Whether a key has room for places below this one.
@@ -63,7 +63,7 @@ impl Order {
     /// `scale`.
     pub(crate) fn peaks(&mut self, list: &[Coefficient], scale: f64) -> Vec<Peak> {
         debug_assert!(self.suits(list.len()));
-        if self.is_empty() {
+        if self.len() == 0 {
             self.extend(list);
         }
         if self.sorted < self.keys.len() {

@@ -142,10 +142,10 @@ impl Engine<'_, '_> {
     /// The answer's coefficients; many by frequency, a few as they were found.
     fn peaks(&mut self) -> Vec<Peak> {
         let scale = self.n as f64;
-        if self.ordered != self.known.dropped() {
+        if self.order.len() > self.known.in_place() {
             self.order.clear(self.n);
         }
-        let many = self.known.len() >= MANY || !self.order.is_empty();
+        let many = self.known.len() >= MANY || self.order.len() > 0;
         if many && self.order.suits(self.known.len()) {
             return self.order.peaks(&self.known, scale);
         }
@@ -178,12 +178,7 @@ impl Engine<'_, '_> {
         /// Ratio of |a|² below which a coefficient beside a strong one is doubted.
         const DOUBT: f64 = 1e-14;
         let least = self.negligible();
-        let mut sizes = self.known.sizes();
-        // None is as a rule. What is not a number stays neither.
-        if !(sizes.weakest > least && sizes.energy.is_finite()) {
-            self.known.retain(|c| c.a.norm_sqr() > least);
-            sizes = self.known.sizes();
-        }
+        let sizes = self.known.drop_small(least);
         if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
             return Ok(sizes);
         }

@@ -89,8 +89,6 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) scratch: Box<resolve::Scratch>,
     /// The order of the known, as far as a helper has found it.
     pub(super) order: Order,
-    /// How often some of the known had been dropped then.
-    pub(super) ordered: u64,
 }
 
 /// The buffers of an engine, kept between attempts.
@@ -140,7 +138,6 @@ impl<'r, 'a> Engine<'r, 'a> {
             tolerant: false,
             scratch,
             order,
-            ordered: 0,
         }
     }
 
@@ -359,10 +356,10 @@ impl<'r, 'a> Engine<'r, 'a> {
         let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
         let (n, unity) = (self.n, self.unity);
         let mut order = std::mem::take(&mut self.order);
+        order.clear(n);
         let measure = || {
             if let Some(ahead) = &mut ahead {
                 ahead.measure(unity, &first);
-                order.clear(n);
                 order.extend(&first);
             }
         };
@@ -381,7 +378,6 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.known.put_back(first);
             order.extend(&self.known[self.known.firm()..]);
         }
-        self.ordered = self.known.dropped();
         let resolved = threads::beside(
             || order.sort(),
             || {

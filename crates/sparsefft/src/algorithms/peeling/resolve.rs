@@ -964,7 +964,7 @@ impl Engine<'_, '_> {
                 peel_one(hash, self.unity, &rest);
             }
         }
-        self.known.retain(|c| c.f != f);
+        self.known.drop(f);
         true
     }
 
