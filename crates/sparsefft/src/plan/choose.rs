@@ -132,8 +132,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         (First::Window { buckets: buckets as usize }, rungs, cost, taps * lines)
     });
     let (first, ladder, cost, lines) = comb.or(windowed)?;
-    let verify = verify_aligned(n, k);
-    let check = window::length(VERIFY_BETA, verify);
+    let (verify, verify_beta) = verifying(n, k);
+    let check = window::length(verify_beta, verify);
     if check as u64 * 4 > n {
         return None;
     }
@@ -146,7 +146,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     // the first leave room for the rest.
     let sigmas = upper_quantile(problem.failure / (4 * first.bins()) as f64);
     let menu = problem.one_pass.then(|| Menu::new(problem, first));
-    let peeling = Peeling { first, begin, ladder, verify, sigmas, menu };
+    let peeling = Peeling { first, begin, ladder, verify, verify_beta, sigmas, menu };
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
 }
 
@@ -176,12 +176,21 @@ pub(crate) fn verify_buckets(k: u64) -> usize {
     (k / 2).clamp(32, 1 << 24).next_power_of_two() as usize
 }
 
-/// [`verify_buckets`] for the permutation of [`verifying`]: for powers of two a step meets four
-/// samples in a row that no other meets, so that half of the window is enough, twice over.
+/// Buckets and shape of the window that verifies on a CPU. For powers of two a step of its permutation
+/// ([`Permutation::verifying`]) meets four samples in a row that no other meets, so that k/2 steps meet the
+/// same trains: half of the buckets, or a quarter where they are many and some more steps to each.
 ///
-/// [`verifying`]: crate::stages::permute::Permutation::verifying
-pub(crate) fn verify_aligned(n: u64, k: u64) -> usize {
-    if n.is_power_of_two() { (verify_buckets(k) / 2).max(16) } else { verify_buckets(k) }
+/// [`Permutation::verifying`]: crate::stages::permute::Permutation::verifying
+pub(crate) fn verifying(n: u64, k: u64) -> (usize, f64) {
+    /// A window of this shape has four and a half steps per bucket.
+    const LONG: f64 = window::BETAS[4];
+    /// From here on: of fewer a quarter tells too little apart.
+    const MANY: usize = 256;
+    match verify_buckets(k) {
+        all if !n.is_power_of_two() => (all, VERIFY_BETA),
+        all @ MANY.. => (all / 4, LONG),
+        all => ((all / 2).max(16), VERIFY_BETA),
+    }
 }
 
 /// The ladder that a known signal-to-noise ratio asks for.
@@ -255,6 +264,21 @@ pub(crate) fn dense(n: u64) -> Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A train of impulses with at most 2k lines in its spectrum has a period of at most 2k samples, all
+    /// residues of which the steps of the window meet: four each for powers of two; else nearly all of them
+    /// the first of four samples, and so by far all of them one of the four.
+    #[test]
+    fn the_verifying_window_is_long_enough() {
+        for k in (0..2000).chain([4095, 4096, 4097, 16384, 100_000, 1 << 20]) {
+            let (buckets, beta) = verifying(1 << 40, k);
+            let steps = window::length(beta, buckets) as u64;
+            assert!(steps >= k / 2, "k {k}: {steps} steps of four samples");
+            let (buckets, beta) = verifying(1_000_003, k);
+            let steps = window::length(beta, buckets) as u64;
+            assert!(steps as f64 >= 1.8 * k as f64, "k {k}: {steps} steps");
+        }
+    }
 
     #[test]
     fn recommended_lengths_have_coprime_divisors() {

@@ -9,7 +9,7 @@
 //! The engine chooses from the menu by what it meets; it never reads anything else.
 
 use super::Prepared;
-use super::choose::{smooth_near, verify_aligned};
+use super::choose::{smooth_near, verifying};
 use super::recipe::{First, Menu, Rungs};
 use crate::algorithms::peeling::{VERIFY_STREAM, permutation, window_stream};
 use crate::problem::{Noise, Problem};
@@ -87,7 +87,7 @@ impl Menu {
             rounds: ROUNDS,
             buckets,
             window: Rungs::new(gamma(buckets), n, near),
-            verify: verify_aligned(n, k).max((quiet as usize).next_power_of_two()),
+            verify: verifying(n, k).0.max((quiet as usize).next_power_of_two()),
             samples: 0,
         };
         menu.samples = menu.walks(n, problem.seed).map(|w| 4 * w.lines).sum::<u64>().min(n);

@@ -101,6 +101,8 @@ pub struct Peeling {
     pub ladder: Vec<u64>,
     /// Buckets of the hash that certifies the answer.
     pub verify: usize,
+    /// The shape β of its Kaiser window where there is no noise.
+    pub verify_beta: f64,
     /// Standard deviations that noise must exceed to count as a coefficient.
     pub sigmas: f64,
     /// All that may be read, where one pass over the samples must suffice.

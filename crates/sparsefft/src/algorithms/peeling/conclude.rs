@@ -210,16 +210,16 @@ impl Engine<'_, '_> {
         (size(&weakest) < factor * strongest).then(|| self.known[weakest].f)
     }
 
-    /// Buckets of the hash that verifies.
-    pub(super) fn verify_size(&self) -> usize {
+    /// Buckets of the hash that verifies, and the shape of its window where there is no noise.
+    pub(super) fn verifying(&self) -> (usize, f64) {
         let k = self.run.plan.problem.k().unwrap_or(0).max(self.known.len() as u64);
-        plan::verify_aligned(self.n, k)
+        plan::verifying(self.n, k)
     }
 
     /// The hash that verifies, not yet measured: large enough for the weakest of the known to show in
     /// noise.
     pub(super) fn verifying_hash(&mut self) -> Hash {
-        let (mut buckets, mut beta) = (self.verify_size(), plan::VERIFY_BETA);
+        let (mut buckets, mut beta) = self.verifying();
         let menu = self.run.plan.menu();
         if self.noisy {
             let weakest = self.known.sizes().weakest;
@@ -238,7 +238,7 @@ impl Engine<'_, '_> {
     /// The hash that verifies, measured.
     pub(super) fn measured_verifying_hash(&mut self) -> Result<Hash, Error> {
         // What was found may ask for a larger one than was measured ahead.
-        let size = self.verify_size();
+        let (size, _) = self.verifying();
         if let Some((hash, peak)) =
             self.ahead.take_if(|(hash, _)| !self.noisy && hash.buckets == size)
         {

@@ -182,7 +182,7 @@ pub(crate) fn sample_indices<'a>(
         First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
         First::Window { buckets } => window(buckets, BETAS[4], 0),
     };
-    let verify = window(recipe.verify, plan::VERIFY_BETA, VERIFY_STREAM);
+    let verify = window(recipe.verify, recipe.verify_beta, VERIFY_STREAM);
     let ladder = recipe.ladder.clone();
     let of_first = ladder.into_iter().flat_map(move |d| first.indices(d));
     of_first.chain(verify.indices(0))

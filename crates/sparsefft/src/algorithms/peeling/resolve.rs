@@ -431,7 +431,7 @@ impl Engine<'_, '_> {
             && !planned
             && few
             && self.witness.is_none()
-            && self.verify_size() >= wanted
+            && self.verifying().0 >= wanted
     }
 
     /// Whether there are values that the comb cannot give and of which only the witness tells, whose
