@@ -6,7 +6,6 @@
 use crate::cpu::{dispatch, threads};
 use crate::cpu::wide::F4;
 use crate::stages::peel::Coefficient;
-use std::mem::MaybeUninit;
 
 /// Entries that are measured at a time.
 const PART: usize = 4096;
@@ -121,24 +120,6 @@ impl Known {
             }
         }
         self.list.len() - 1
-    }
-
-    /// Adds the coefficients that `write` puts into this much room. Only while no chains are kept.
-    ///
-    /// # Safety
-    /// As many as `write` returns must have been written, from the first on.
-    #[inline]
-    pub(crate) unsafe fn extend_with(
-        &mut self,
-        room: usize,
-        write: impl FnOnce(&mut [MaybeUninit<Coefficient>]) -> usize,
-    ) {
-        debug_assert!(!self.linked());
-        self.list.reserve(room);
-        let written = write(&mut self.list.spare_capacity_mut()[..room]);
-        assert!(written <= room);
-        // SAFETY: there is room for so many, and the caller answers for their being written.
-        unsafe { self.list.set_len(self.list.len() + written) };
     }
 
     /// Σ|a|², Σ|a| and the least |a|² of all entries.

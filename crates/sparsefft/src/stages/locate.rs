@@ -464,10 +464,22 @@ pub(crate) struct Doubles {
     /// `residual` of these is that of both.
     values: [Singles; 2],
     /// See [`Pair::apart`]; negative where there are no two frequencies.
-    apart: [f64; 4],
+    pub(crate) apart: [f64; 4],
 }
 
 impl Doubles {
+    /// Both frequencies of bin number i, if there are two.
+    #[inline]
+    pub(crate) fn both(&self, i: usize) -> [Coefficient; 2] {
+        [self.values[0].coefficient(i), self.values[1].coefficient(i)]
+    }
+
+    /// What they leave.
+    #[inline]
+    pub(crate) fn residual(&self, i: usize) -> f64 {
+        self.values[0].residual[i]
+    }
+
     /// What was found in bin number i.
     #[inline]
     pub(crate) fn pair(&self, i: usize) -> Option<([Coefficient; 2], Pair)> {
@@ -475,7 +487,7 @@ impl Doubles {
         if apart < 0.0 {
             return None;
         }
-        let both = [self.values[0].coefficient(i), self.values[1].coefficient(i)];
+        let both = self.both(i);
         Some((both, Pair { values: [both[0].a, both[1].a], residual, apart }))
     }
 }
@@ -494,6 +506,11 @@ pub(crate) struct Bins<'a> {
 }
 
 impl Bins<'_> {
+    /// The lanes of one bin.
+    pub(crate) fn lanes_of(&self, b: usize) -> Lanes<'_> {
+        Lanes { data: &self.lines[b..], stride: self.size, offsets: self.offsets }
+    }
+
     /// What the frequencies of these bins are, modulo the modulus.
     #[inline(always)] // must inherit the instruction set of its caller
     fn residues<V: Vector>(&self, pick: [u32; 8]) -> V {
@@ -718,7 +735,7 @@ pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], out: &mut Vec<Doubles>)
 
 dispatch_rows! {
     /// [`comb_doubles`] of one part of the list.
-    fn doubles_part(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) = doubles_body
+    pub(crate) fn doubles_part(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) = doubles_body
 }
 
 #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set

@@ -1,6 +1,6 @@
 //! One attempt: measure, set the noise level, decode what stands alone.
 
-use super::alone::{Count, Limits, sort_out};
+use super::decode::{Findings, Limits, decode};
 use super::resolve::{self, GAP};
 use super::{Outcome, refuse, window_hash};
 use crate::Error;
@@ -15,7 +15,7 @@ use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
 use crate::stages::known::Known;
 use crate::stages::locate::{
-    CLOSE, Found, Lattice, MAX_LINES, Pair, comb_doubles, comb_singles, decode_two,
+    Found, MAX_LINES, comb_doubles, comb_singles,
 };
 use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
@@ -41,6 +41,9 @@ const LEAST_GAMMA: f64 = 16.0;
 /// Least share of a phasor, over all lines, that the other one of a noisy bin must not cover: their
 /// values carry the noise divided by its root, and further samples serve them better below.
 pub(super) const OWN_SHARE: f64 = 0.05;
+
+/// Share below which values are worth improving by other hashes.
+const LOOSE: f64 = 0.3;
 
 /// Why tiny samples are refused.
 const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
@@ -347,8 +350,10 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
-        self.take_alone(&mut comb, &active);
+        self.decode_comb(&mut comb, &active);
         self.run.workspace.lists[0] = active;
+        self.run.clock.lap(Stage::Locate);
+        self.comb = Some(comb);
         if !placed {
             self.weak += 1;
         }
@@ -364,9 +369,6 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         };
         threads::beside(measure, || {
-            self.decode_shared(&mut comb);
-            self.run.clock.lap(Stage::Locate);
-            self.comb = Some(comb);
             if self.weak == 0 && !self.suspects.is_empty() {
                 self.decode_crowds(&first)?;
                 self.run.clock.lap(Stage::Locate);
@@ -597,76 +599,32 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
     }
 
-    /// Takes what the active bins of the comb hold if one frequency explains them; the others are left to
-    /// be [shared](Engine::decode_shared).
-    fn take_alone(&mut self, comb: &mut Hash, active: &[u32]) {
-        let limits = Limits { left: self.limit(comb, comb.lanes() - 1), least: self.least };
-        let mut shared = std::mem::take(&mut self.run.workspace.lists[1]);
-        shared.resize(active.len(), 0);
-        let (bins, energy) = comb.bins_and_energy(self.unity);
-        let scratch = &mut self.scratch.alone;
-        let mut count = Count::default();
-        let write = |room: &mut [_]| {
-            count = sort_out(bins, active, limits, energy, room, &mut shared, scratch);
-            count.alone
-        };
-        // SAFETY: so many were written one after the other.
-        unsafe { self.known.extend_with(active.len(), write) };
-        self.weak += count.weak;
-        shared.truncate(count.shared);
-        self.run.workspace.lists[1] = shared;
-    }
-
-    /// Decodes the bins that hold more than one frequency, if it is two; those that stay open become
+    /// Decodes those of the active bins of the comb that hold one frequency or two; the others become
     /// suspects.
-    fn decode_shared(&mut self, comb: &mut Hash) {
-        let shared = std::mem::take(&mut self.run.workspace.lists[1]);
-        let limit = self.limit(comb, comb.lanes() - 2);
-        let least = if self.noisy { OWN_SHARE } else { 0.0 };
+    fn decode_comb(&mut self, comb: &mut Hash, active: &[u32]) {
+        let lanes = comb.lanes();
         // In noise, and with lines far apart, it is their phases that place a frequency.
         let elsewhere = self.noisy || comb.offsets.len() > 1;
-        let misplaced = self.misplaced(comb, 5.0);
-        let mut doubles = std::mem::take(&mut self.run.workspace.doubles);
-        comb_doubles(comb.bins(self.unity), &shared, &mut doubles);
-        self.scratch.alike.clear();
-        for (chunk, d) in shared.chunks(4).zip(&doubles) {
-            for (i, &bin) in chunk.iter().enumerate() {
-                let b = bin as usize;
-                let mut found = d.pair(i);
-                if found.is_some_and(|(_, pair)| pair.apart < CLOSE) {
-                    // Digits are lost there, which the plain form brings back.
-                    let modulus = comb.buckets as u64;
-                    let lattice = Lattice { n: self.n, modulus, residue: b as u64 };
-                    let lanes = comb.measured_lanes_of(b);
-                    let plain = decode_two(self.unity, lanes, lattice);
-                    let z = |f| self.unity.root(f);
-                    found = plain.map(|(f, pair)| {
-                        let c = |i: usize| Coefficient { f: f[i], a: pair.values[i], z: z(f[i]) };
-                        ([c(0), c(1)], pair)
-                    });
-                }
-                let most = limit + OWN_ROUNDING * comb.energy[b];
-                let explained = |both: &[Coefficient; 2], pair: &Pair| {
-                    let weaker = both[0].a.norm_sqr().min(both[1].a.norm_sqr());
-                    let placed = elsewhere || misplaced * pair.apart * weaker > most;
-                    pair.residual <= most && pair.apart >= least && placed
-                };
-                // Two that are so alike are two nevertheless, not more.
-                if found.is_some_and(|(_, pair)| pair.residual <= most && pair.apart < least) {
-                    self.scratch.alike.push(bin);
-                }
-                match found.filter(|(both, pair)| explained(both, pair)) {
-                    Some((both, pair)) => {
-                        both.into_iter().for_each(|c| self.take(c));
-                        comb.energy[b] = pair.residual;
-                        self.note_loose(b, pair.apart);
-                    }
-                    None => self.suspects.push(bin),
-                }
-            }
-        }
-        self.run.workspace.doubles = doubles;
-        self.run.workspace.lists[1] = shared;
+        let limits = Limits {
+            left: [1, 2].map(|m| self.limit(comb, lanes - m)),
+            least: self.least,
+            apart: if self.noisy { OWN_SHARE } else { 0.0 },
+            loose: if self.noisy { LOOSE } else { 0.0 },
+            misplaced: (!elsewhere).then(|| self.misplaced(comb, 5.0)),
+        };
+        let mut findings = Findings {
+            found: self.known.set_aside(),
+            weak: self.weak,
+            open: std::mem::take(&mut self.suspects),
+            alike: std::mem::take(&mut self.scratch.alike),
+            loose: std::mem::take(&mut self.loose),
+        };
+        let (bins, energy) = comb.bins_and_energy(self.unity);
+        decode(bins, energy, active, limits, &mut findings, &mut self.scratch.decode);
+        let Findings { found, weak, open, alike, loose } = findings;
+        self.known.put_back(found);
+        (self.weak, self.suspects, self.loose) = (weak, open, loose);
+        self.scratch.alike = alike;
     }
 
     /// What a frequency of |a| = 1 leaves, at least, over shifts with this Σ(t - t̄)² where the next one that
@@ -687,7 +645,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Notes a comb bin whose phasors are so alike that noise in its values is amplified.
     pub(super) fn note_loose(&mut self, b: usize, apart: f64) {
-        if self.noisy && apart < 0.3 {
+        if self.noisy && apart < LOOSE {
             self.loose.push(b as u32);
         }
     }

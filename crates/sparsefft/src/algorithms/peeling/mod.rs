@@ -13,8 +13,8 @@
 //! What cannot be explained is reported, never hidden: the caller retries with more bins, falls
 //! back to the dense FFT, or answers `uncertified`.
 
-mod alone;
 mod conclude;
+mod decode;
 mod engine;
 mod resolve;
 

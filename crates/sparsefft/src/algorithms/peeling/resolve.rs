@@ -10,7 +10,7 @@ use super::engine::{
     Engine, OWN_ROUNDING, OWN_SHARE, WINDOW_ROUNDING, coefficient, is_peak, most_members,
     window_power,
 };
-use super::{alone, window_hash, window_stream};
+use super::{decode, window_hash, window_stream};
 use crate::plan;
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -38,7 +38,7 @@ pub(super) const GAP: f64 = 0.115;
 /// Buffers of this stage.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    pub(super) alone: alone::Scratch,
+    pub(super) decode: decode::Scratch,
     active: Vec<u32>,
     open: Vec<u32>,
     owner: Vec<u32>,
