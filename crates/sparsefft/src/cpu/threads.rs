@@ -9,7 +9,7 @@ use crate::dense::Shared;
 #[cfg(feature = "rayon")]
 const WORTHWHILE: u64 = 1 << 15;
 /// The same for a whole transform: what fits one core's cache is not worth being carried to others.
-const LARGE: u64 = 1 << 17;
+const LARGE: u64 = 1 << 16;
 /// The same for one step among members of a team, who are awake.
 const SHARED: u64 = 1 << 12;
 

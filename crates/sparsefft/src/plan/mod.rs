@@ -362,12 +362,12 @@ impl Plan {
         let mut run = Run::new(&self.inner, seen, workspace, started);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let mut answer = algorithms::run(&mut run)?;
-        sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
+        let sorted = sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
         let elapsed = started.elapsed();
         let read = run.samples_read + run.samples_unused;
         let stages = run.clock.stages(elapsed);
         let place = run.place.unwrap_or(place);
-        Ok(self.spectrum(answer, read, stages, place, elapsed))
+        Ok(self.spectrum(answer, sorted, read, stages, place, elapsed))
     }
 
     /// [`spectrum`](Plan::spectrum) of a transform that started then.
@@ -380,13 +380,14 @@ impl Plan {
         place: Place,
         started: Instant,
     ) -> Spectrum {
-        self.spectrum(answer, samples_read, stages, place, started.elapsed())
+        self.spectrum(answer, false, samples_read, stages, place, started.elapsed())
     }
 
-    /// Keeps what was asked for, and writes the report.
+    /// Keeps what was asked for, and writes the report. The peaks may be known to be sorted.
     fn spectrum(
         &self,
         answer: Answer,
+        sorted: bool,
         samples_read: u64,
         stages: Vec<(Stage, Duration)>,
         place: Place,
@@ -399,7 +400,7 @@ impl Plan {
             keep_largest(&mut peaks, k);
         }
         let left_out = (found - peaks.len()) as u64;
-        if !peaks.is_sorted_by_key(|p| p.index) {
+        if !(sorted && left_out == 0 || peaks.is_sorted_by_key(|p| p.index)) {
             peaks.sort_unstable_by_key(|p| p.index);
         }
         let report =
@@ -531,21 +532,21 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
 }
 
 /// Sorts peaks by index, each below n, by their digits; comparing them would take several times as
-/// long. Very few, and some that lie very unevenly, are left as they are. `sorted` may change places
-/// with `peaks`.
-fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
+/// long. Very few are left as they are; returns whether they are sorted now. `sorted` may change places with
+/// `peaks`.
+fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) -> bool {
     const FEW: u32 = 6;
     const DIGIT: u32 = 11;
     const MANY: u32 = 12;
     /// Most that may share a digit for each to find its place among them by itself.
     const NEAR: u32 = 24;
     if peaks.len() >= 512 && peaks.is_sorted_by_key(|p| p.index) {
-        return;
+        return true;
     }
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
     // By the highest digit, and then each to its place among its few neighbours.
     let sharing = match peaks.len() {
-        0..16 => return,
+        0..16 => return false,
         16..512 => sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)),
         512..8192 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
         _ => u32::MAX,
@@ -563,7 +564,10 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) {
         for shift in (0..bits).step_by(MANY as usize) {
             sort_by_digit::<{ 1 << MANY }>(peaks, sorted, shift);
         }
+    } else {
+        return false;
     }
+    true
 }
 
 /// Sorts peaks by one digit of their index, those that share it in the order in which they stand.

@@ -17,12 +17,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     list: Vec<Coefficient>,
-    /// The next member of the same slot, for each entry that is linked.
-    next: Vec<u32>,
-    /// The first member of each slot; empty until [`link`](Known::link).
-    head: Vec<u32>,
-    /// Bins of the comb, or 0: slots then spread frequencies at random.
-    bins: u64,
+    chains: Chains,
     /// How many, from the first on, are as they were when [`put_back`](Known::put_back).
     firm: usize,
     /// How many, from the first on, have kept their places since then.
@@ -33,12 +28,71 @@ pub(crate) struct Known {
     spare: Vec<Coefficient>,
 }
 
+/// Which entries of a list share a slot.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    /// The next member of the same slot, for each entry that is linked.
+    next: Vec<u32>,
+    /// The first member of each slot; empty until [`link`](Chains::link).
+    head: Vec<u32>,
+    /// Bins of the comb, or 0: slots then spread frequencies at random.
+    bins: u64,
+}
+
+impl Chains {
+    fn unlink(&mut self) {
+        self.next.clear();
+        self.head.clear();
+    }
+
+    /// Starts chains through a list: by the bins of a comb, or without one.
+    pub(crate) fn link(&mut self, list: &[Coefficient], comb: Option<usize>) {
+        self.unlink();
+        self.bins = comb.unwrap_or(0) as u64;
+        let slots = comb.unwrap_or_else(|| (2 * list.len()).next_power_of_two().max(64));
+        self.head.resize(slots, NONE);
+        self.go_on(list);
+    }
+
+    /// Goes on with the rest of the list.
+    fn go_on(&mut self, list: &[Coefficient]) {
+        let rest = &list[self.next.len()..];
+        let places = self.next.len() as u32..;
+        if self.bins.is_power_of_two() {
+            // As a rule, and without a division or a question each.
+            let mask = self.head.len() - 1;
+            let head = &mut self.head[..];
+            let place =
+                |(c, i): (&Coefficient, u32)| std::mem::replace(&mut head[c.f as usize & mask], i);
+            self.next.extend(rest.iter().zip(places).map(place));
+        } else {
+            rest.iter().for_each(|c| self.chain(c.f));
+        }
+    }
+
+    fn slot(&self, f: u64) -> usize {
+        if self.bins > 0 {
+            residue(f, self.bins)
+        } else {
+            // Fibonacci hashing: structured frequencies spread like any others.
+            let bits = self.head.len().trailing_zeros();
+            (f.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+        }
+    }
+
+    /// The next entry of the list, of this frequency.
+    fn chain(&mut self, f: u64) {
+        let (slot, i) = (self.slot(f), self.next.len() as u32);
+        self.next.push(std::mem::replace(&mut self.head[slot], i));
+    }
+}
+
 impl Known {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         (self.firm, self.in_place) = (0, 0);
-        self.unlink();
+        self.chains.unlink();
     }
 
     /// All that is known, for others to read while more is found. Only while no chains are kept.
@@ -65,47 +119,27 @@ impl Known {
         self.firm
     }
 
-    fn unlink(&mut self) {
-        self.next.clear();
-        self.head.clear();
-    }
-
     /// Whether chains are kept.
     pub(crate) fn linked(&self) -> bool {
-        !self.head.is_empty()
+        !self.chains.head.is_empty()
     }
 
     /// Starts to keep chains: by the bins of a comb, or without one.
     pub(crate) fn link(&mut self, comb: Option<usize>) {
-        self.unlink();
-        self.bins = comb.unwrap_or(0) as u64;
-        let slots = comb.unwrap_or_else(|| (2 * self.list.len()).next_power_of_two().max(64));
-        self.head.resize(slots, NONE);
-        if self.bins.is_power_of_two() {
-            // As a rule, and without a division or a question each.
-            let (head, mask) = (&mut self.head[..], slots - 1);
-            let place =
-                |(c, i): (&Coefficient, u32)| std::mem::replace(&mut head[c.f as usize & mask], i);
-            self.next.extend(self.list.iter().zip(0..).map(place));
-        } else {
-            (0..self.list.len()).for_each(|i| self.chain(i));
-        }
+        self.chains.link(&self.list, comb);
     }
 
-    fn slot(&self, f: u64) -> usize {
-        if self.bins > 0 {
-            residue(f, self.bins)
-        } else {
-            // Fibonacci hashing: structured frequencies spread like any others.
-            let bits = self.head.len().trailing_zeros();
-            (f.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
-        }
+    /// Chains, for somebody to start with the first of the list.
+    pub(crate) fn lend_chains(&mut self) -> Chains {
+        std::mem::take(&mut self.chains)
     }
 
-    fn chain(&mut self, i: usize) {
-        let slot = self.slot(self.list[i].f);
-        self.next.push(self.head[slot]);
-        self.head[slot] = i as u32;
+    /// Keeps chains, if they were started.
+    pub(crate) fn go_on_with(&mut self, mut chains: Chains) {
+        if !chains.head.is_empty() {
+            chains.go_on(&self.list);
+        }
+        self.chains = chains;
     }
 
     /// Adds a coefficient; returns its place.
@@ -113,10 +147,10 @@ impl Known {
     pub(crate) fn push(&mut self, c: Coefficient) -> usize {
         self.list.push(c);
         if self.linked() {
-            if self.bins == 0 && self.list.len() > 2 * self.head.len() {
+            if self.chains.bins == 0 && self.list.len() > 2 * self.chains.head.len() {
                 self.link(None);
             } else {
-                self.chain(self.list.len() - 1);
+                self.chains.chain(c.f);
             }
         }
         self.list.len() - 1
@@ -129,14 +163,14 @@ impl Known {
 
     /// Places of the entries in one slot: in one bin of the comb.
     pub(crate) fn members(&self, slot: usize) -> impl Iterator<Item = usize> + '_ {
-        let first = self.head.get(slot).copied().unwrap_or(NONE);
-        let step = |&i: &u32| Some(self.next[i as usize]).filter(|&i| i != NONE);
+        let first = self.chains.head.get(slot).copied().unwrap_or(NONE);
+        let step = |&i: &u32| Some(self.chains.next[i as usize]).filter(|&i| i != NONE);
         std::iter::successors(Some(first).filter(|&i| i != NONE), step).map(|i| i as usize)
     }
 
     /// Place of f.
     pub(crate) fn find(&self, f: u64) -> Option<usize> {
-        self.members(self.slot(f)).find(|&i| self.list[i].f == f)
+        self.members(self.chains.slot(f)).find(|&i| self.list[i].f == f)
     }
 
     /// Drops this frequency.
@@ -180,7 +214,7 @@ impl Known {
         }
         self.list.truncate(kept);
         if self.linked() {
-            let comb = Some(self.bins as usize).filter(|&b| b > 0);
+            let comb = Some(self.chains.bins as usize).filter(|&b| b > 0);
             self.link(comb);
         }
     }

@@ -13,7 +13,7 @@ use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
-use crate::stages::known::Known;
+use crate::stages::known::{Chains, Known, residue};
 use crate::stages::locate::{
     Found, MAX_LINES, comb_doubles, comb_singles,
 };
@@ -21,7 +21,7 @@ use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
 use crate::stages::window::BETAS;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
 /// also covers signals that were themselves made by one.
@@ -92,6 +92,23 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) scratch: Box<resolve::Scratch>,
     /// The order of the known, as far as a helper has found it.
     pub(super) order: Order,
+}
+
+/// What is prepared for later, by whoever has time first: the order of those known that are set aside, and
+/// which of them share a bin.
+struct Later {
+    order: Order,
+    chains: Chains,
+    done: bool,
+}
+
+impl Later {
+    fn prepare(&mut self, first: &[Coefficient], bins: usize) {
+        if !first.is_empty() && !std::mem::replace(&mut self.done, true) {
+            self.order.extend(first);
+            self.chains.link(first, Some(bins));
+        }
+    }
 }
 
 /// The buffers of an engine, kept between attempts.
@@ -360,26 +377,40 @@ impl<'r, 'a> Engine<'r, 'a> {
         let mut ahead = self.prepare_ahead();
         let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
         let (n, unity) = (self.n, self.unity);
-        let mut order = std::mem::take(&mut self.order);
-        order.clear(n);
+        let mut later = Later {
+            order: std::mem::take(&mut self.order),
+            chains: self.known.lend_chains(),
+            done: false,
+        };
+        later.order.clear(n);
+        let later = Mutex::new(later);
+        let prepare = || {
+            if let Ok(mut later) = later.try_lock() {
+                later.prepare(&first, bins);
+            }
+        };
         let measure = || {
             if let Some(ahead) = &mut ahead {
                 ahead.measure(unity, &first);
-                order.extend(&first);
+                prepare();
             }
         };
         threads::beside(measure, || {
             if self.weak == 0 && !self.suspects.is_empty() {
                 self.decode_crowds(&first)?;
                 self.run.clock.lap(Stage::Locate);
+                prepare();
             }
             Ok::<_, Error>(())
         })?;
+        let Later { mut order, chains, .. } =
+            later.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(ahead) = ahead {
             self.ahead = ahead.finish(self.run);
             self.known.put_back(first);
             order.extend(&self.known[self.known.firm()..]);
         }
+        self.known.go_on_with(chains);
         let resolved = threads::beside(
             || order.sort(),
             || {
@@ -586,7 +617,10 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Notes a frequency that a window shows this many times weaker than it is, unless others deny it.
     fn take_from_window(&mut self, mut c: Coefficient, amplitude: f64) {
         c.a *= amplitude;
-        if self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
+        let closed = self.comb.as_ref().is_some_and(|comb| {
+            comb.energy[residue(c.f, comb.buckets as u64)] <= self.limit(comb, comb.lanes())
+        });
+        if !closed && self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
             self.known.push(c);
         }
     }

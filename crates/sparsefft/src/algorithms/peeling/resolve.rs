@@ -404,7 +404,7 @@ impl Engine<'_, '_> {
             }
             self.run.clock.lap(Stage::Peel);
             let before = self.known.len();
-            if self.comb.is_none() && !self.noisy {
+            if !self.noisy {
                 self.decode_alone(&mut hash, &mut active);
                 for window in &mut self.windows {
                     peel_all(window, self.unity, &self.known[before..], 0);
@@ -413,6 +413,7 @@ impl Engine<'_, '_> {
             }
             self.scratch.active = active;
             self.windows.push(hash);
+            self.settle_from(before);
             self.exchange();
             stalled = if self.known.len() == before { stalled + 1 } else { 0 };
         }
@@ -941,6 +942,24 @@ impl Engine<'_, '_> {
             self.adopt(b, &fit);
             self.note_loose(b, fit.apart);
         }
+    }
+
+    /// Refits the comb bins of those known from this place on, which windows gave their values.
+    fn settle_from(&mut self, place: usize) {
+        let Some(comb) = &self.comb else { return };
+        let size = comb.buckets as u64;
+        let mut bins = std::mem::take(&mut self.scratch.open);
+        bins.clear();
+        bins.extend(self.known[place..].iter().map(|c| residue(c.f, size) as u32));
+        bins.sort_unstable();
+        bins.dedup();
+        for &b in &bins {
+            self.refresh_bin(b as usize);
+            if !self.lacks_some(u64::from(b)) {
+                self.settle(u64::from(b));
+            }
+        }
+        self.scratch.open = bins;
     }
 
     /// Whether the frequencies known in the comb bin of f leave so much there that no values of theirs would
