@@ -77,6 +77,7 @@ fn one_large_transform_over_any_number_of_threads() {
     let mut rng = Rng::new(403);
     let cases = [
         (1u64 << 21, 15_000, 0.0),
+        (1 << 20, 4_096, 0.0),
         (1 << 21, 10_000, 0.1),
         (2_000_000, 15_000, 0.0),
         (1_000_003, 400, 0.0),

@@ -3,8 +3,8 @@
 //! Chains through the list answer both questions that peeling asks, "is f known?" and "what else
 //! is in the bin of f?", without a table of the size of n.
 
-use crate::cpu::{dispatch, threads};
 use crate::cpu::wide::F4;
+use crate::cpu::{dispatch, threads};
 use crate::stages::peel::Coefficient;
 
 /// Entries that are measured at a time.
@@ -323,6 +323,60 @@ mod tests {
                 (known.len(), known.find(9 << 20), known.find(10 << 20)),
                 (390, None, Some(0))
             );
+        }
+    }
+
+    fn entry(f: u64) -> Coefficient {
+        Coefficient { f, a: Complex::new(f as f64, 0.0), z: Complex::ONE }
+    }
+
+    #[test]
+    fn what_is_set_aside_comes_first_again() {
+        let mut known = Known::default();
+        (1..=5).for_each(|f| _ = known.push(entry(f)));
+        let mut chains = known.lend_chains();
+        let first = known.set_aside();
+        assert!(known.is_empty() && first.len() == 5);
+        chains.link(&first, Some(4));
+        (6..=9).for_each(|f| _ = known.push(entry(f)));
+        known.put_back(first);
+        known.go_on_with(chains);
+        assert!(known.iter().map(|c| c.f).eq(1..=9));
+        assert!(known.linked() && (1..=9).all(|f| known.find(f) == Some(f as usize - 1)));
+        assert!(known.members(1).eq([8, 4, 0]));
+        assert_eq!((known.firm(), known.in_place()), (5, 9));
+        // What is added disturbs nothing, what is dropped those after it.
+        known.push(entry(10));
+        assert_eq!((known.firm(), known.in_place()), (5, 10));
+        known.drop(8);
+        assert_eq!((known.firm(), known.in_place(), known.find(8)), (5, 7, None));
+        known.drop(3);
+        assert_eq!((known.firm(), known.in_place()), (2, 2));
+        // A value that may have changed is not firm.
+        known[6].a += 1.0;
+        assert_eq!((known.firm(), known.in_place()), (0, 2));
+        known.clear();
+        assert_eq!((known.firm(), known.in_place(), known.linked()), (0, 0, false));
+    }
+
+    #[test]
+    fn small_entries_are_dropped_and_the_others_measured() {
+        for small in
+            [vec![], vec![0], vec![2 * PART], vec![5, PART, 2 * PART + 9], vec![2 * PART + 9]]
+        {
+            let mut known = Known::default();
+            for i in 0..2 * PART + 10 {
+                let a = if small.contains(&i) { 1e-9 } else { 1.0 + i as f64 };
+                known.push(Coefficient { f: i as u64, a: Complex::new(0.0, a), z: Complex::ONE });
+            }
+            known.link(None);
+            let sizes = known.drop_small(1e-10);
+            assert_eq!(known.len(), 2 * PART + 10 - small.len());
+            assert_eq!(sizes, known.sizes());
+            assert_eq!(sizes.weakest, if small.contains(&0) { 4.0 } else { 1.0 });
+            let stays = |i: &u64| !small.contains(&(*i as usize));
+            assert!(known.iter().map(|c| c.f).eq((0..2 * PART as u64 + 10).filter(stays)));
+            assert!(known.iter().enumerate().all(|(i, c)| known.find(c.f) == Some(i)));
         }
     }
 

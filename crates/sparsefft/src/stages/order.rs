@@ -84,7 +84,11 @@ impl Order {
             let out = unsafe { std::slice::from_raw_parts_mut(room.at(a + b), c - a + d - b) };
             merge.write([a, b], [c, d], out);
         };
-        if count > 1 { threads::for_each(count, part) } else { part(0) }
+        if count > 1 {
+            threads::for_each(count, part)
+        } else {
+            part(0)
+        }
         // SAFETY: the parts have written all of them.
         unsafe { peaks.set_len(list.len()) };
         self.keys.truncate(before);
@@ -153,9 +157,13 @@ mod tests {
 
     #[test]
     fn peaks_come_by_frequency_with_their_values() {
-        for (n, count, known) in
-            [(1 << 20, 0, 0), (1 << 20, 5, 5), (7919, 3000, 2990), (1 << 40, 20_000, 19_000), (64, 9, 0)]
-        {
+        for (n, count, known) in [
+            (1 << 20, 0, 0),
+            (1 << 20, 5, 5),
+            (7919, 3000, 2990),
+            (1 << 40, 20_000, 19_000),
+            (64, 9, 0),
+        ] {
             let value = |f: u64| Complex::new(f as f64, 1.0);
             // Odd multiples go through all frequencies of a power of two; 7919 is prime.
             let f = |i: u64| ((i + 1) as u128 * 0x9e37_79b9_7f4a_7c15 % n as u128) as u64;

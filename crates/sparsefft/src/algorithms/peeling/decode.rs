@@ -130,7 +130,9 @@ pub(super) fn decode(
         let at: usize = parts[..i].iter().map(|(_, part)| part.found.len()).sum();
         let found = &parts[i].1.found;
         // SAFETY: there is room for all, and each part has its own.
-        unsafe { room.at(at).cast::<Coefficient>().copy_from_nonoverlapping(found.as_ptr(), found.len()) };
+        unsafe {
+            room.at(at).cast::<Coefficient>().copy_from_nonoverlapping(found.as_ptr(), found.len())
+        };
     });
     // SAFETY: the parts have filled it.
     unsafe { out.found.set_len(before + all) };

@@ -14,9 +14,7 @@ use crate::stages::Stage;
 use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
 use crate::stages::known::{Chains, Known, residue};
-use crate::stages::locate::{
-    Found, MAX_LINES, comb_doubles, comb_singles,
-};
+use crate::stages::locate::{Found, MAX_LINES, comb_doubles, comb_singles};
 use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
@@ -163,7 +161,9 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Hands back the buffers; the comb is kept for a finer one.
     pub(super) fn finish(self) -> Option<Hash> {
-        let Engine { run, comb, mut windows, ahead, known, suspects, loose, scratch, order, .. } = self;
+        let Engine {
+            run, comb, mut windows, ahead, known, suspects, loose, scratch, order, ..
+        } = self;
         for window in windows.drain(..) {
             window.recycle(run);
         }
@@ -374,6 +374,26 @@ impl<'r, 'a> Engine<'r, 'a> {
         if !placed {
             self.weak += 1;
         }
+        let mut order = self.decode_more(bins)?;
+        let resolved = threads::beside(
+            || order.sort(),
+            || {
+                if self.weak == 0 && !self.suspects.is_empty() {
+                    self.resolve()?;
+                    self.polish();
+                }
+                Ok::<_, Error>(())
+            },
+        );
+        self.order = order;
+        resolved?;
+        self.conclude()
+    }
+
+    /// Decodes bins of the comb, of which there are so many, that hold more than two frequencies. Meanwhile a
+    /// helper, if there is one, measures the window that will verify, takes out of it what is known so far,
+    /// and begins to put that in order.
+    fn decode_more(&mut self, bins: usize) -> Result<Order, Error> {
         let mut ahead = self.prepare_ahead();
         let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
         let (n, unity) = (self.n, self.unity);
@@ -411,19 +431,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             order.extend(&self.known[self.known.firm()..]);
         }
         self.known.go_on_with(chains);
-        let resolved = threads::beside(
-            || order.sort(),
-            || {
-                if self.weak == 0 && !self.suspects.is_empty() {
-                    self.resolve()?;
-                    self.polish();
-                }
-                Ok::<_, Error>(())
-            },
-        );
-        self.order = order;
-        resolved?;
-        self.conclude()
+        Ok(order)
     }
 
     /// Without noise, where there are helpers: the window that will verify, for one of them to measure. One
