@@ -753,8 +753,13 @@ pub(crate) fn tone<const FMA: bool>(
     a: Complex<f64>,
     d: u64,
 ) -> Line {
-    let a = if d == 0 { a } else { a * unity.power(f, d) };
     let square = z * z;
+    let a = match d {
+        0 => a,
+        // The next four shifts: cheaper so.
+        4 => a * (square * square),
+        _ => a * unity.power(f, d),
+    };
     let cube = square * z;
     let re = F4::<FMA>([1.0, z.re, square.re, cube.re]);
     let im = F4::<FMA>([0.0, z.im, square.im, cube.im]);

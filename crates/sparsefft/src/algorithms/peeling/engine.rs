@@ -374,64 +374,64 @@ impl<'r, 'a> Engine<'r, 'a> {
         if !placed {
             self.weak += 1;
         }
-        let mut order = self.decode_more(bins)?;
-        let resolved = threads::beside(
-            || order.sort(),
-            || {
-                if self.weak == 0 && !self.suspects.is_empty() {
-                    self.resolve()?;
-                    self.polish();
-                }
-                Ok::<_, Error>(())
-            },
-        );
-        self.order = order;
-        resolved?;
+        self.order.clear(self.n);
+        match self.prepare_ahead() {
+            Some(ahead) => self.find_rest_beside(ahead, bins)?,
+            None => {
+                self.find_crowds(&[])?;
+                self.find_rest()?;
+            }
+        }
         self.conclude()
     }
 
-    /// Decodes bins of the comb, of which there are so many, that hold more than two frequencies. Meanwhile a
-    /// helper, if there is one, measures the window that will verify, takes out of it what is known so far,
-    /// and begins to put that in order.
-    fn decode_more(&mut self, bins: usize) -> Result<Order, Error> {
-        let mut ahead = self.prepare_ahead();
-        let first = if ahead.is_some() { self.known.set_aside() } else { Vec::new() };
-        let (n, unity) = (self.n, self.unity);
-        let mut later = Later {
-            order: std::mem::take(&mut self.order),
-            chains: self.known.lend_chains(),
-            done: false,
-        };
-        later.order.clear(n);
-        let later = Mutex::new(later);
+    /// Decodes open bins of the comb by themselves; `first` are those known that were set aside.
+    fn find_crowds(&mut self, first: &[Coefficient]) -> Result<(), Error> {
+        if self.weak == 0 && !self.suspects.is_empty() {
+            self.decode_crowds(first)?;
+            self.run.clock.lap(Stage::Locate);
+        }
+        Ok(())
+    }
+
+    /// Finds what bins of the comb still hold by other hashes.
+    fn find_rest(&mut self) -> Result<(), Error> {
+        if self.weak == 0 && !self.suspects.is_empty() {
+            self.resolve()?;
+            self.polish();
+        }
+        Ok(())
+    }
+
+    /// Both of these, while a helper measures the window that will verify, takes out of it what is known so
+    /// far, and puts that in order.
+    fn find_rest_beside(&mut self, mut ahead: Ahead<'a>, bins: usize) -> Result<(), Error> {
+        let (first, unity) = (self.known.set_aside(), self.unity);
+        let (order, chains) = (std::mem::take(&mut self.order), self.known.lend_chains());
+        let later = Mutex::new(Later { order, chains, done: false });
         let prepare = || {
             if let Ok(mut later) = later.try_lock() {
                 later.prepare(&first, bins);
             }
         };
         let measure = || {
-            if let Some(ahead) = &mut ahead {
-                ahead.measure(unity, &first);
-                prepare();
-            }
+            ahead.measure(unity, &first);
+            prepare();
         };
         threads::beside(measure, || {
-            if self.weak == 0 && !self.suspects.is_empty() {
-                self.decode_crowds(&first)?;
-                self.run.clock.lap(Stage::Locate);
-                prepare();
-            }
+            self.find_crowds(&first)?;
+            prepare();
             Ok::<_, Error>(())
         })?;
-        let Later { mut order, chains, .. } =
-            later.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ahead) = ahead {
-            self.ahead = ahead.finish(self.run);
-            self.known.put_back(first);
-            order.extend(&self.known[self.known.firm()..]);
-        }
+        let later = later.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Later { mut order, chains, .. } = later;
+        self.ahead = ahead.finish(self.run);
+        self.known.put_back(first);
         self.known.go_on_with(chains);
-        Ok(order)
+        order.extend(&self.known[self.known.firm()..]);
+        let outcome = threads::beside(|| order.sort(), || self.find_rest());
+        self.order = order;
+        outcome
     }
 
     /// Without noise, where there are helpers: the window that will verify, for one of them to measure. One
