@@ -15,13 +15,13 @@ import pytest
 import sparsefft
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODULES = ["", "._fft", "._spectrum", ".dense", ".dask"]
+MODULES = ["", "._buffer", "._fft", "._spectrum", ".dense", ".dask"]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_doctests(name):
     module = importlib.import_module("sparsefft" + name)
-    result = doctest.testmod(module, extraglobs={"np": np})
+    result = doctest.testmod(module, extraglobs={"np": np, "sparsefft": sparsefft})
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -22,6 +22,8 @@ The same seed and input give the same answer, whatever the number of threads.
     arrays of any number type and layout, memory maps too, without copies
 :func:`fft_from`, :func:`sample_indices`
     signals that are computed or fetched sample by sample
+:func:`buffer`
+    an array for samples that is read fastest
 :class:`Plan`
     planned once, used often
 :class:`Sketch`
@@ -35,6 +37,7 @@ The same seed and input give the same answer, whatever the number of threads.
 import os as _os
 
 from . import _native
+from ._buffer import buffer
 from ._fft import Plan, _forget_plans, fft, fft_from, rfft, sample_indices
 from ._sketch import Sketch, _forget_sketch_plans
 from ._spectrum import Certificate, Report, SparseSpectra, SparseSpectrum
@@ -48,6 +51,7 @@ __all__ = [
     "Sketch",
     "SparseSpectra",
     "SparseSpectrum",
+    "buffer",
     "fft",
     "fft_from",
     "rfft",
