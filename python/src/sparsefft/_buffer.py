@@ -15,8 +15,8 @@ def buffer(n: int, dtype: DTypeLike = np.complex128) -> NDArray[Any]:
     """``n`` zeros that begin with a cache line.
 
     Arrays of NumPy begin 16 bytes after one, so that every four complex samples lie in two lines of
-    memory. Thousands of coefficients are found in some 7 % less time in an array that begins with one;
-    few do not mind.
+    memory. Thousands of coefficients are found in a few per cent less time in an array that begins with
+    one; few do not mind.
 
     Parameters
     ----------
