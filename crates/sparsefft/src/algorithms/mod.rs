@@ -47,9 +47,7 @@ impl<'a> Run<'a> {
         let (samples_read, samples_unused, peak, keeper, place) = (0, 0, 0.0, None, None);
         Run { plan, signal, workspace, clock, samples_read, samples_unused, peak, keeper, place }
     }
-}
 
-impl<'a> Run<'a> {
     /// All samples where they lie, if that is in memory as complex f64; at least four.
     pub(crate) fn samples(&self) -> Option<&'a [Complex<f64>]> {
         let whole = |x: &&[_]| x.len() == self.plan.problem.n && x.len() >= 4;

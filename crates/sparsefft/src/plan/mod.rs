@@ -26,6 +26,7 @@ use crate::stages::certify::upper_quantile;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::{Doubles, Singles};
+use crate::stages::order::sort_by_digit;
 use crate::stages::permute::Permutation;
 use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
@@ -544,11 +545,14 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) -> bool 
         return true;
     }
     let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+    let digit = |shift: u32| move |p: &Peak| (p.index >> shift) as usize;
     // By the highest digit, and then each to its place among its few neighbours.
     let sharing = match peaks.len() {
         0..16 => return false,
-        16..512 => sort_by_digit::<{ 1 << FEW }>(peaks, sorted, bits.saturating_sub(FEW)),
-        512..8192 => sort_by_digit::<{ 1 << DIGIT }>(peaks, sorted, bits.saturating_sub(DIGIT)),
+        16..512 => sort_by_digit::<{ 1 << FEW }, _>(peaks, sorted, digit(bits.saturating_sub(FEW))),
+        512..8192 => {
+            sort_by_digit::<{ 1 << DIGIT }, _>(peaks, sorted, digit(bits.saturating_sub(DIGIT)))
+        }
         _ => u32::MAX,
     };
     if sharing <= NEAR {
@@ -562,41 +566,12 @@ fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) -> bool 
         }
     } else if peaks.len() >= 512 {
         for shift in (0..bits).step_by(MANY as usize) {
-            sort_by_digit::<{ 1 << MANY }>(peaks, sorted, shift);
+            sort_by_digit::<{ 1 << MANY }, _>(peaks, sorted, digit(shift));
         }
     } else {
         return false;
     }
     true
-}
-
-/// Sorts peaks by one digit of their index, those that share it in the order in which they stand.
-/// Returns how many share one at most.
-fn sort_by_digit<const SIZE: usize>(
-    peaks: &mut Vec<Peak>,
-    sorted: &mut Vec<Peak>,
-    shift: u32,
-) -> u32 {
-    let digit = |p: &Peak| (p.index >> shift) as usize % SIZE;
-    let mut places = [0u32; SIZE];
-    for p in &*peaks {
-        places[digit(p)] += 1;
-    }
-    let (mut before, mut most) = (0, 0);
-    for place in &mut places {
-        most = most.max(*place);
-        before += std::mem::replace(place, before);
-    }
-    // What stands there is overwritten; only new places need a value.
-    sorted.truncate(peaks.len());
-    sorted.resize(peaks.len(), Peak { index: 0, value: crate::Complex::ZERO });
-    for p in &*peaks {
-        let place = &mut places[digit(p)];
-        sorted[*place as usize] = *p;
-        *place += 1;
-    }
-    std::mem::swap(peaks, sorted);
-    most
 }
 
 impl fmt::Display for Plan {

@@ -515,16 +515,21 @@ impl Hash {
         Lanes { data: &self.measured[b..], stride: self.buckets, offsets: &self.offsets }
     }
 
+    /// What frequencies of a bin have in common: they are congruent to it modulo this.
+    fn modulus(&self) -> usize {
+        if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 }
+    }
+
     /// All bins as measured.
     pub(crate) fn bins(&self, unity: Unity) -> Bins<'_> {
         let Buffers { measured, offsets, .. } = &*self.buffers;
-        let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
+        let modulus = self.modulus();
         Bins { unity, lines: measured, size: self.buckets, modulus, offsets }
     }
 
     /// [`bins`](Hash::bins), and their energies to be changed.
     pub(crate) fn bins_and_energy(&mut self, unity: Unity) -> (Bins<'_>, &mut [f64]) {
-        let modulus = if matches!(self.kind, Kind::Comb) { self.buckets } else { 1 };
+        let modulus = self.modulus();
         let size = self.buckets;
         let Buffers { measured, offsets, energy, .. } = &mut *self.buffers;
         (Bins { unity, lines: measured, size, modulus, offsets }, energy)

@@ -53,7 +53,8 @@ impl Order {
             self.keys.sort_unstable();
         } else {
             for shift in (self.low..u64::BITS).step_by(DIGIT as usize) {
-                sort_by_digit(&mut self.keys, &mut self.spare, shift);
+                let digit = |key: &u64| (key >> shift) as usize;
+                sort_by_digit::<{ 1 << DIGIT }, _>(&mut self.keys, &mut self.spare, digit);
             }
         }
         self.sorted = self.keys.len();
@@ -109,8 +110,8 @@ impl Merge<'_> {
     /// How many of both come before this one of the keys.
     fn bounds(&self, i: usize) -> [usize; 2] {
         match self.keys.get(i) {
-            Some(&key) if i > 0 => [i, self.others.partition_point(|&other| other < key)],
-            Some(_) => [0, 0],
+            _ if i == 0 => [0, 0],
+            Some(&key) => [i, self.others.partition_point(|&other| other < key)],
             None => [self.keys.len(), self.others.len()],
         }
     }
@@ -127,27 +128,33 @@ impl Merge<'_> {
     }
 }
 
-/// Sorts keys by one digit, those that share it in the order in which they stand.
-fn sort_by_digit(keys: &mut Vec<u64>, sorted: &mut Vec<u64>, shift: u32) {
-    const SIZE: usize = 1 << DIGIT;
-    let digit = |key: u64| (key >> shift) as usize % SIZE;
+/// Sorts items by one digit, a number below SIZE, those that share it in the order in which they stand;
+/// `sorted` changes places with them. Returns how many share one at most.
+pub(crate) fn sort_by_digit<const SIZE: usize, T: Copy>(
+    items: &mut Vec<T>,
+    sorted: &mut Vec<T>,
+    digit: impl Fn(&T) -> usize,
+) -> u32 {
+    let Some(&any) = items.first() else { return 0 };
     let mut places = [0u32; SIZE];
-    for &key in &*keys {
-        places[digit(key)] += 1;
+    for item in &*items {
+        places[digit(item) % SIZE] += 1;
     }
-    let mut before = 0;
+    let (mut before, mut most) = (0, 0);
     for place in &mut places {
+        most = most.max(*place);
         before += std::mem::replace(place, before);
     }
     // What stands there is overwritten; only new places need a value.
-    sorted.truncate(keys.len());
-    sorted.resize(keys.len(), 0);
-    for &key in &*keys {
-        let place = &mut places[digit(key)];
-        sorted[*place as usize] = key;
+    sorted.truncate(items.len());
+    sorted.resize(items.len(), any);
+    for item in &*items {
+        let place = &mut places[digit(item) % SIZE];
+        sorted[*place as usize] = *item;
         *place += 1;
     }
-    std::mem::swap(keys, sorted);
+    std::mem::swap(items, sorted);
+    most
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::certify::{floor, quantile, threshold};
 use crate::stages::hash::{Ahead, Hash, Kind};
-use crate::stages::known::{Chains, Known, residue};
+use crate::stages::known::{Chains, Known};
 use crate::stages::locate::{Found, MAX_LINES, comb_doubles, comb_singles};
 use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
@@ -374,7 +374,6 @@ impl<'r, 'a> Engine<'r, 'a> {
         if !placed {
             self.weak += 1;
         }
-        self.order.clear(self.n);
         match self.prepare_ahead() {
             Some(ahead) => self.find_rest_beside(ahead, bins)?,
             None => {
@@ -466,6 +465,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         (self.noisy, self.noise, self.tolerant) = (true, tolerable, true);
         (self.weak, self.blind) = (0, false);
         self.known.clear();
+        self.order.clear(self.n);
         self.suspects.clear();
         self.loose.clear();
         self.scratch.clear();
@@ -625,10 +625,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Notes a frequency that a window shows this many times weaker than it is, unless others deny it.
     fn take_from_window(&mut self, mut c: Coefficient, amplitude: f64) {
         c.a *= amplitude;
-        let closed = self.comb.as_ref().is_some_and(|comb| {
-            comb.energy[residue(c.f, comb.buckets as u64)] <= self.limit(comb, comb.lanes())
-        });
-        if !closed && self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
+        if self.is_open_at(c.f) && self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
             self.known.push(c);
         }
     }

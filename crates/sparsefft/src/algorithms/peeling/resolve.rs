@@ -158,9 +158,20 @@ impl Engine<'_, '_> {
         for hash in &mut self.windows {
             peel_one(hash, self.unity, &c);
         }
-        if let Some(comb) = &self.comb {
-            self.refresh_bin((f % comb.buckets as u64) as usize);
+        if let Some(b) = self.comb_bin(f) {
+            self.refresh_bin(b);
         }
+    }
+
+    /// The bin of a comb that f lies in.
+    fn comb_bin(&self, f: u64) -> Option<usize> {
+        self.comb.as_ref().map(|comb| residue(f, comb.buckets as u64))
+    }
+
+    /// Whether there is something left where f lies in the comb, or no comb.
+    pub(super) fn is_open_at(&self, f: u64) -> bool {
+        let Some(comb) = &self.comb else { return true };
+        comb.energy[residue(f, comb.buckets as u64)] > self.limit(comb, comb.lanes())
     }
 
     /// Whether some hash denies a at f: the bin that should hold it holds nothing.
@@ -760,8 +771,8 @@ impl Engine<'_, '_> {
                 if !self.contradicted(s.f, s.value) {
                     self.add(s.f, s.value);
                     progress = true;
-                    if !self.lacks_some(s.f) {
-                        self.settle(s.f);
+                    if let Some(b) = self.comb_bin(s.f) {
+                        self.settle_if_whole(b);
                     }
                 }
             }
@@ -816,7 +827,7 @@ impl Engine<'_, '_> {
                 Kind::Window { .. } => Lattice::all(self.n),
             };
             let (f, _) = lattice.snap(t);
-            return (comb.energy[(f % size) as usize] > limit).then_some(f);
+            return self.is_open_at(f).then_some(f);
         }
         // With noise, the ladder was only built to tell the open residues apart: the nearest one
         // on either side of t·n mod B.
@@ -933,11 +944,9 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Refits the comb bin of f with all its known frequencies; exact values replace those of the
-    /// window where the bin is then explained.
-    fn settle(&mut self, f: u64) {
-        let Some(comb) = &self.comb else { return };
-        let b = (f % comb.buckets as u64) as usize;
+    /// Refits a comb bin with all its known frequencies; exact values replace those of the window where
+    /// the bin is then explained.
+    fn settle(&mut self, b: usize) {
         if let Some(fit) = self.refit(b, None) {
             self.adopt(b, &fit);
             self.note_loose(b, fit.apart);
@@ -953,24 +962,24 @@ impl Engine<'_, '_> {
         bins.extend(self.known[place..].iter().map(|c| residue(c.f, size) as u32));
         bins.sort_unstable();
         bins.dedup();
-        for &b in &bins {
-            self.refresh_bin(b as usize);
-            if !self.lacks_some(u64::from(b)) {
-                self.settle(u64::from(b));
-            }
+        for b in bins.iter().map(|&b| b as usize) {
+            self.refresh_bin(b);
+            self.settle_if_whole(b);
         }
         self.scratch.open = bins;
     }
 
-    /// Whether the frequencies known in the comb bin of f leave so much there that no values of theirs would
-    /// explain it: those that windows gave them are off by little without noise.
-    fn lacks_some(&self, f: u64) -> bool {
+    /// [`settle`](Engine::settle), unless the known frequencies of the bin leave so much there that no values
+    /// of theirs would explain it: those that windows gave them are off by little without noise.
+    fn settle_if_whole(&mut self, b: usize) {
         /// Share of energy that the error of a value does not reach.
         const OFF: f64 = 1e-5;
-        let Some(comb) = &self.comb else { return false };
-        let b = residue(f, comb.buckets as u64);
+        let Some(comb) = &self.comb else { return };
         let sizes = self.known.members(b).map(|i| self.known[i].a.norm_sqr());
-        !self.noisy && comb.energy[b] > OFF * comb.lanes() as f64 * sizes.sum::<f64>()
+        let most = OFF * comb.lanes() as f64 * sizes.sum::<f64>();
+        if self.noisy || comb.energy[b] <= most {
+            self.settle(b);
+        }
     }
 
     /// Takes f out of its comb bin if the other members explain the bin without it.
@@ -1031,8 +1040,8 @@ impl Engine<'_, '_> {
                 for &f in found.iter().flatten() {
                     self.add(f, Complex::ZERO);
                 }
-                if let Some(f) = found[0] {
-                    self.settle(f);
+                if found[0].is_some() {
+                    self.settle(b as usize);
                     progress = true;
                 }
             }
