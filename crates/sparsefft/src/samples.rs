@@ -6,6 +6,7 @@
 //! implement [`Samples::read`]; the rest follows.
 
 use crate::Error;
+use crate::cpu::ahead::ask;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::rows::{Row, Whole};
 use crate::cpu::threads;
@@ -282,26 +283,6 @@ scalars!(1.0: i8; u8; i16; u16; i32; u32; i64; u64);
 /// waits for memory to overlap.
 const AHEAD: usize = 24;
 
-/// Asks the processor to bring the cache lines of four samples from `first` on: one, or with `BOTH`
-/// the one in which the last of them ends, too.
-#[inline(always)] // at most two instructions
-fn prefetch<T, const BOTH: bool>(first: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let first = first.cast::<i8>();
-        // SAFETY: a prefetch reads nothing; any address is allowed.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(first);
-            if BOTH {
-                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(4 * size_of::<T>() - 1));
-            }
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = first;
-}
-
 /// Reads lines from anything that can be indexed cheaply: `at` is called only below n; `soon` tells
 /// of an index that comes next.
 #[inline(always)] // monomorphised into each source so that the loads are plain instructions
@@ -415,14 +396,14 @@ fn straight_lines<T, const FMA: bool, const EIGHT: bool, const ASK: bool, const 
 {
     if ASK {
         for j in 0..AHEAD {
-            prefetch::<T, BOTH>(data.as_ptr().wrapping_add(j * step));
+            ask::<T, BOTH>(data.as_ptr().wrapping_add(j * step));
         }
     }
     for (line, part) in out.iter_mut().zip(data.chunks(step)) {
         let Some(four) = part.first_chunk() else { return };
         if ASK {
             // Beyond the last line these are places that nobody reads: harmless, and no branch.
-            prefetch::<T, BOTH>(four.as_ptr().wrapping_add(AHEAD * step));
+            ask::<T, BOTH>(four.as_ptr().wrapping_add(AHEAD * step));
         }
         put_line::<T, FMA, EIGHT>(four, line);
     }
@@ -455,14 +436,14 @@ fn wrapping_lines<T: Scalar, const FMA: bool, const EIGHT: bool, const ASK: bool
     let mut next = first;
     let ahead = if ASK { AHEAD.min(out.len()) } else { 0 };
     for _ in 0..ahead {
-        prefetch::<T, true>(data.as_ptr().wrapping_add(next));
+        ask::<T, true>(data.as_ptr().wrapping_add(next));
         next += step;
         next -= if next >= n { n } else { 0 };
     }
     for line in out {
         if ASK {
             // Beyond the last line these are places that nobody reads: harmless, and no branch.
-            prefetch::<T, true>(data.as_ptr().wrapping_add(next));
+            ask::<T, true>(data.as_ptr().wrapping_add(next));
             next += step;
             next -= if next >= n { n } else { 0 };
         }
@@ -638,7 +619,7 @@ impl<T: Scalar> Samples for Strided<'_, T> {
             step,
             out,
             |i| self.data[i * self.stride].complex(),
-            |i| prefetch::<_, true>(self.data.as_ptr().wrapping_add(i * self.stride)),
+            |i| ask::<_, true>(self.data.as_ptr().wrapping_add(i * self.stride)),
         );
         Ok(())
     }
@@ -703,7 +684,7 @@ impl<T: Scalar> Samples for Iq<'_, T> {
             out,
             |i| self.at(i),
             |i| {
-                prefetch::<_, true>(self.data.as_ptr().wrapping_add(2 * i));
+                ask::<_, true>(self.data.as_ptr().wrapping_add(2 * i));
             },
         );
         Ok(())

@@ -164,6 +164,26 @@ pub(crate) unsafe fn four_samples(from: *const f64) -> __m512d {
     }
 }
 
+/// The same of samples that lie in one cache line, by two loads.
+///
+/// # Safety
+/// AVX-512, and 64 readable bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn whole_samples(from: *const f64) -> __m512d {
+    // SAFETY: the caller's promise. Assembly, as above.
+    unsafe {
+        let mut samples = _mm512_castpd256_pd512(_mm256_loadu_pd(from));
+        std::arch::asm!(
+            "vinsertf64x4 {samples}, {samples}, [{from} + 32], 1",
+            from = in(reg) from,
+            samples = inout(zmm_reg) samples,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+        samples
+    }
+}
+
 /// # Safety
 /// As for [`Lanes`].
 impl F64x8 {
@@ -172,6 +192,13 @@ impl F64x8 {
     pub(crate) unsafe fn samples(from: *const f64) -> Self {
         // SAFETY: the caller's promise.
         F64x8(unsafe { four_samples(from) })
+    }
+
+    /// Four complex samples: see [`whole_samples`].
+    #[inline(always)] // two instructions
+    pub(crate) unsafe fn whole_samples(from: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        F64x8(unsafe { whole_samples(from) })
     }
 
     /// The lower halves of a and b, and the upper ones.

@@ -8,6 +8,7 @@
 //! by rounding only. (Closures and `array::map` inside kernels do not inherit the instruction set;
 //! loops and functions do.)
 
+pub(crate) mod ahead;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod columns;
 #[cfg(target_arch = "x86_64")]

@@ -524,12 +524,13 @@ fn butterfly5<const FMA: bool>(v: [V<FMA>; 5]) -> [V<FMA>; 5] {
 mod columns {
     use super::{Added, Source};
     use crate::Complex;
+    use crate::cpu::ahead::ask;
     use crate::cpu::columns::{self, Passes, between, block, butterfly, by_radix, get, put, zeros};
     use crate::cpu::lanes::{F64x4, F64x8, Lanes};
     use crate::cpu::{has_eight, has_fma, threads, unrolled};
     use crate::dense::{Shared, root};
     use crate::samples::Line;
-    use std::arch::x86_64::{_MM_HINT_T1, _mm_add_pd, _mm_loadu_pd, _mm_prefetch, _mm_storeu_pd};
+    use std::arch::x86_64::{_mm_add_pd, _mm_loadu_pd, _mm_storeu_pd};
     use std::ops::Range;
 
     /// Lines that fit the first cache.
@@ -676,9 +677,6 @@ mod columns {
         Samples(usize),
     }
 
-    /// Lines from which on asking ahead for samples pays.
-    const LONG: usize = 512;
-
     /// The first level, from `from` to the tile.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn begin_by_four(
@@ -750,8 +748,20 @@ mod columns {
                     by_radix!(radix, first_of_eight::<Lines>(passes, apart, which, pairs, tile));
                 }
                 Order::Samples(step) => {
-                    let pairs = Samples::new(from, 2 * step, passes.len);
-                    by_radix!(radix, first_of_eight::<Samples>(passes, apart, which, pairs, tile));
+                    let (step, half) = (2 * step, passes.len);
+                    if from.addr().is_multiple_of(64) && step.is_multiple_of(8) {
+                        let pairs = Samples::<true> { from, step, half };
+                        by_radix!(
+                            radix,
+                            first_of_eight::<Samples<true>>(passes, apart, which, pairs, tile)
+                        );
+                    } else {
+                        let pairs = Samples::<false> { from, step, half };
+                        by_radix!(
+                            radix,
+                            first_of_eight::<Samples<false>>(passes, apart, which, pairs, tile)
+                        );
+                    }
                 }
             }
         }
@@ -860,8 +870,8 @@ mod columns {
 
     /// Where the first butterflies of eight columns find lines in pairs: j and j + B/2.
     trait Pairs: Copy {
-        /// Asks for neighbouring pairs that are read later.
-        fn soon(self, which: Range<usize>);
+        /// Asks for a pair that is read later.
+        fn soon(self, j: usize);
         /// Sum and difference, side by side.
         ///
         /// # Safety
@@ -878,7 +888,7 @@ mod columns {
 
     impl Pairs for Lines {
         #[inline(always)] // nothing: they were just written, or come one after the other
-        fn soon(self, _: Range<usize>) {}
+        fn soon(self, _: usize) {}
 
         #[inline(always)] // two instructions and four loads
         unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
@@ -893,42 +903,21 @@ mod columns {
         }
     }
 
-    /// Four complex samples at every multiple of a step, in f64.
+    /// Four complex samples at every multiple of a step, in f64; `WHOLE` if none lie in two cache lines.
     #[derive(Clone, Copy)]
-    struct Samples {
+    struct Samples<const WHOLE: bool> {
         from: *const f64,
         step: usize,
         half: usize,
-        /// Whether a line may lie in two cache lines.
-        crosses: bool,
     }
 
-    impl Samples {
-        fn new(from: *const f64, step: usize, half: usize) -> Self {
-            let whole = from.addr().is_multiple_of(64) && step.is_multiple_of(8);
-            Samples { from, step, half, crosses: !whole }
-        }
-    }
-
-    impl Pairs for Samples {
-        #[inline(always)] // some instructions each
-        fn soon(self, which: Range<usize>) {
-            if self.half < LONG / 2 {
-                return;
-            }
-            // Neighbours one after the other: memory answers them faster than others.
-            for first in [which.start, which.start + self.half] {
-                for j in first..first + which.len() {
-                    // Beyond the last line these are places that nobody reads: harmless, and no branch.
-                    let first = self.from.wrapping_add(self.step * j).cast::<i8>();
-                    // SAFETY: a prefetch reads nothing; any address is allowed.
-                    unsafe {
-                        _mm_prefetch::<_MM_HINT_T1>(first);
-                        if self.crosses {
-                            _mm_prefetch::<_MM_HINT_T1>(first.wrapping_add(63));
-                        }
-                    }
-                }
+    impl<const WHOLE: bool> Pairs for Samples<WHOLE> {
+        #[inline(always)] // some instructions
+        fn soon(self, j: usize) {
+            for j in [j, j + self.half] {
+                // Beyond the last line these are places that nobody reads: harmless, and no branch.
+                let first = self.from.wrapping_add(self.step * j).cast::<Complex<f64>>();
+                if WHOLE { ask::<_, false>(first) } else { ask::<_, true>(first) }
             }
         }
 
@@ -936,8 +925,13 @@ mod columns {
         unsafe fn get(self, j: usize) -> columns::Line<F64x8> {
             // SAFETY: the caller's promise.
             unsafe {
-                let a = F64x8::samples(self.from.add(self.step * j));
-                let b = F64x8::samples(self.from.add(self.step * (j + self.half)));
+                let (a, b) =
+                    (self.from.add(self.step * j), self.from.add(self.step * (j + self.half)));
+                let (a, b) = if WHOLE {
+                    (F64x8::whole_samples(a), F64x8::whole_samples(b))
+                } else {
+                    (F64x8::samples(a), F64x8::samples(b))
+                };
                 let (re, im) = F64x8::split(a.add(b), a.sub(b));
                 columns::Line { re, im }
             }
@@ -970,27 +964,20 @@ mod columns {
         pairs: P,
         tile: *mut f64,
     ) {
-        /// Butterflies whose lines are asked for together.
-        const GROUP: usize = 2;
+        /// Pairs that are asked for before they are read.
+        const AHEAD: usize = 6;
         let wide = columns::Line::<F64x8>::REALS;
         let level = &passes.levels[0];
         let factors =
             level.twiddles[(R - 1) * which.start..(R - 1) * which.end].chunks_exact(R - 1);
         // SAFETY: the caller's promise; there are R·apart pairs, and a factor for each.
         unsafe {
-            let ask = |j: usize| {
-                for m in 0..R {
-                    let j = j + m * level.apart;
-                    pairs.soon(j..j + GROUP);
-                }
-            };
-            ask(which.start);
-            for (j, w) in which.clone().zip(factors) {
-                if (j - which.start).is_multiple_of(GROUP) {
-                    ask(j + GROUP);
-                }
+            for (j, w) in which.zip(factors) {
                 let mut x = zeros::<F64x8, R>();
                 unrolled!(m in R, {
+                    // Of the next butterfly where this one has none.
+                    let later = m + AHEAD;
+                    pairs.soon(j + later / R + later % R * level.apart);
                     let j = j + m * level.apart;
                     // The sums stay, the differences turn.
                     let turn = *apart.get_unchecked(j);

@@ -5,7 +5,7 @@
 use crate::Complex;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::{F4, Vector};
-use crate::cpu::{threads, unrolled};
+use crate::cpu::{ahead, threads, unrolled};
 use crate::samples::{Line, progression};
 
 /// Folds the walk `y` (y\[h + t\] is step t, `taps[|t|]` its weight) into `buckets`, which are
@@ -69,6 +69,16 @@ pub(crate) struct Walk<'a> {
     pub(crate) step: u64,
 }
 
+impl Walk<'_> {
+    /// See [`ahead::come_slowly`]: of samples that the first rounds of a fold meet, from this step on.
+    #[cold] // of small windows nobody asks
+    fn comes_slowly(&self, at: usize) -> bool {
+        let n = self.samples.len() as u64;
+        let place = |i: usize| progression(self.start, self.step, (at + i) as u64, n) as usize;
+        ahead::come_slowly(self.samples, [place(0), place(5), place(10)])
+    }
+}
+
 /// [`fold`] of a walk, which is read where it lies; there are at least four samples.
 pub(crate) fn fold_walk(taps: &[f64], walk: Walk<'_>, buckets: &mut [Line]) -> f64 {
     assert!(walk.samples.len() >= 4);
@@ -104,6 +114,7 @@ fn fold_walk_part_body<const FMA: bool, R: Row>(
     let mut borders = [first, skip, end, first + part.len()];
     borders.sort_unstable();
     let mut peak = R::Wide::splat(0.0);
+    let asking = part.len() >= MANY && walk.comes_slowly(first);
     for border in borders.windows(2) {
         let some = border[0].max(first)..border[1].min(first + part.len());
         if some.is_empty() {
@@ -116,7 +127,7 @@ fn fold_walk_part_body<const FMA: bool, R: Row>(
             continue;
         }
         let met = (which.start * size + some.start - skip, which.len());
-        peak = fold_rounds::<FMA, R>(taps, walk, met, size, buckets, peak);
+        peak = fold_rounds::<FMA, R>(taps, walk, met, size, asking, buckets, peak);
     }
     let mut largest: f64 = 0.0;
     for i in 0..R::Wide::COUNT / 4 {
@@ -125,6 +136,10 @@ fn fold_walk_part_body<const FMA: bool, R: Row>(
     largest
 }
 
+/// Buckets from which on it pays to know whether samples come slowly.
+const MANY: usize = 64;
+/// Buckets between asking for samples that come slowly and reading them.
+const FAR: usize = 10;
 /// Most rounds that are added up at a time; windows have six or seven.
 const AT_A_TIME: usize = 8;
 
@@ -136,6 +151,7 @@ fn fold_rounds<const FMA: bool, R: Row>(
     walk: Walk<'_>,
     met: (usize, usize),
     size: usize,
+    asking: bool,
     buckets: &mut [Line],
     mut peak: R::Wide,
 ) -> R::Wide {
@@ -143,14 +159,16 @@ fn fold_rounds<const FMA: bool, R: Row>(
         let met = (met.0 + round * size, (met.1 - round).min(AT_A_TIME));
         let rounds = Rounds::new(taps, walk, met.0, size, round > 0);
         macro_rules! of {
-            ($($count:literal)*) => {
+            ($ask:literal: $($count:literal)*) => {
                 match met.1 {
-                    $($count => fold_some::<FMA, R, $count>(rounds, buckets, peak),)*
+                    $($count => fold_some::<FMA, R, $count, $ask>(rounds, buckets, peak),)*
                     _ => peak,
                 }
             };
         }
-        peak = of!(1 2 3 4 5 6 7 8);
+        // Few rounds are those of the last steps.
+        peak =
+            if asking && met.1 >= 4 { of!(true: 4 5 6 7 8) } else { of!(false: 1 2 3 4 5 6 7 8) };
     }
     peak
 }
@@ -186,9 +204,9 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// [`fold_rounds`] of `COUNT` rounds.
+/// [`fold_rounds`] of `COUNT` rounds; with `ASK`, samples are asked for ahead.
 #[inline(always)] // must inherit the instruction set of its caller
-fn fold_some<const FMA: bool, R: Row, const COUNT: usize>(
+fn fold_some<const FMA: bool, R: Row, const COUNT: usize, const ASK: bool>(
     rounds: Rounds<'_>,
     buckets: &mut [Line],
     mut peak: R::Wide,
@@ -198,7 +216,15 @@ fn fold_some<const FMA: bool, R: Row, const COUNT: usize>(
     assert!(n >= 4);
     let last = n - 4;
     let parts = 8 / R::Wide::COUNT;
+    let far = if ASK { FAR * step % n } else { 0 };
     for bucket in buckets {
+        if ASK {
+            unrolled!(i in COUNT, {
+                let later = places[i] + far;
+                let later = later.min(later.wrapping_sub(n));
+                ahead::ask::<_, true>(samples.as_ptr().wrapping_add(later));
+            });
+        }
         // Complex numbers as they lie: they are taken apart when all is added up.
         let mut sum = [R::Wide::splat(0.0); 2];
         unrolled!(i in COUNT, {
