@@ -194,9 +194,13 @@ impl<'a> Rounds<'a> {
         let Walk { samples, start, step } = walk;
         let (n, h) = (samples.len() as u64, taps.len() - 1);
         let (mut places, mut tap, mut ahead) = ([0; 8], [0; 8], [0; 8]);
+        let round = progression(0, step, size as u64, n);
+        let mut place = progression(start, step, first as u64, n);
         for i in 0..AT_A_TIME {
             let at = first + i * size;
-            places[i] = progression(start, step, at as u64, n) as usize;
+            places[i] = place as usize;
+            place += round;
+            place = place.min(place.wrapping_sub(n));
             tap[i] = h.abs_diff(at);
             ahead[i] = if at >= h { 1 } else { usize::MAX };
         }
