@@ -82,6 +82,15 @@ impl Clock {
         self.last = now;
     }
 
+    /// Whether this many lines came from main memory rather than a cache: a guess from the time that reading
+    /// took so far.
+    pub(crate) fn read_slowly(&self, lines: usize) -> bool {
+        /// Ticks for a line: from a cache it takes 15 to 26, the first butterflies included, from memory 35 to
+        /// 85.
+        const SLOW: u64 = 36;
+        self.spent[Stage::Permute as usize] > SLOW * lines as u64
+    }
+
     /// Time per stage that ran: this time, divided as the ticks were.
     pub(crate) fn stages(&self, elapsed: Duration) -> Vec<(Stage, Duration)> {
         let all = self.spent.iter().sum::<u64>().max(1) as f64;

@@ -8,6 +8,7 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
+use crate::cpu::ahead::ask;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
@@ -205,6 +206,16 @@ impl Hash {
                 let start = if d >= back { d - back } else { self.n - (back - d) };
                 (start, permutation.sigma)
             }
+        }
+    }
+
+    /// Asks for the samples of the line at offset 0.
+    pub(crate) fn ask_for(&self, samples: &[Complex<f64>]) {
+        let (mut at, step) = self.walk(0);
+        for _ in 0..self.reads() {
+            ask::<_, true>(samples.as_ptr().wrapping_add(at as usize));
+            at += step;
+            at = at.min(at.wrapping_sub(self.n));
         }
     }
 

@@ -367,6 +367,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
+        self.ask_for_verifying(&comb);
         self.decode_comb(&mut comb, &active);
         self.run.workspace.lists[0] = active;
         self.run.clock.lap(Stage::Locate);
@@ -636,6 +637,22 @@ impl<'r, 'a> Engine<'r, 'a> {
             Noise::Snr(_) => 16.0,
             _ => BETAS[4],
         }
+    }
+
+    /// Where the samples of a comb came slowly: asks for those of the hash that will verify, so that they
+    /// are on their way while it is decoded.
+    fn ask_for_verifying(&mut self, comb: &Hash) {
+        /// Lines that are asked for at most.
+        const MANY: usize = 256;
+        if self.noisy || threads::has_team() || !self.run.clock.read_slowly(comb.reads()) {
+            return;
+        }
+        let Some(samples) = self.run.samples() else { return };
+        let hash = self.verifying_hash();
+        if hash.reads() <= MANY {
+            hash.ask_for(samples);
+        }
+        hash.recycle(self.run);
     }
 
     /// Decodes those of the active bins of the comb that hold one frequency or two; the others become
