@@ -90,7 +90,7 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         failure_probability: if problem.k().is_some() { 0.0 } else { problem.failure },
         attempts: 1,
     };
-    Ok(Answer { algorithm: Algorithm::Dense, peaks, certificate })
+    Ok(Answer { algorithm: Algorithm::Dense, peaks, in_order: false, certificate })
 }
 
 /// Σ|x|², in four sums side by side.

@@ -59,6 +59,8 @@ impl<'a> Run<'a> {
 pub(crate) struct Answer {
     pub(crate) algorithm: Algorithm,
     pub(crate) peaks: Vec<Peak>,
+    /// Whether the peaks are known to come by frequency.
+    pub(crate) in_order: bool,
     pub(crate) certificate: Certificate,
 }
 

@@ -1031,7 +1031,10 @@ fn certify(
     };
     // Planned or retried without its comb, comb-vote is still the algorithm that answers.
     let algorithm = run.plan.recipe.algorithm;
-    Ok(Outcome { answer: Answer { algorithm, peaks, certificate }, buckets_needed })
+    Ok(Outcome {
+        answer: Answer { algorithm, peaks, in_order: false, certificate },
+        buckets_needed,
+    })
 }
 
 /// The samples that the first attempt reads before it is certified.

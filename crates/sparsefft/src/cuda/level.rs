@@ -14,6 +14,7 @@ use crate::spectrum::Peak;
 use crate::stages::certify::{normal_quantile, threshold};
 use crate::stages::ladder::{ladder as climbs, margin};
 use crate::stages::locate::MAX_LINES;
+use crate::stages::order::{bits, sort_by_number};
 use crate::stages::permute::Permutation;
 use crate::stages::window::{self, BETAS, Kaiser};
 use num_complex::Complex;
@@ -918,7 +919,7 @@ impl Level {
         if real {
             symmetrise(&mut peaks, problem.n);
         }
-        Ok(crate::algorithms::Answer { algorithm, peaks, certificate })
+        Ok(crate::algorithms::Answer { algorithm, peaks, in_order: false, certificate })
     }
 }
 
@@ -957,7 +958,8 @@ impl Found {
     /// Those with |X/n|² above a limit, in order.
     fn above(mut self, limit: f64) -> Vec<Peak> {
         if !self.sorted {
-            sort_by_index(&mut self.peaks, self.n);
+            // The order in which a device finds things is as good as random.
+            sort_by_number(&mut self.peaks, &mut Vec::new(), bits(self.n), |p| p.index);
         } else if self.run > 0 {
             merge_last(&mut self.peaks, self.run);
         }
@@ -996,62 +998,6 @@ fn add_up(peaks: &mut Vec<Peak>, least: f64) {
         same
     });
     peaks.retain(|p| p.value.norm_sqr() > least);
-}
-
-/// Sorts by index: the order in which a device finds things is as good as random, and comparing
-/// would take longer than the transform. Peaks that are spread over all frequencies are put nearly
-/// into place by their leading bits; others are sorted eleven bits at a time.
-fn sort_by_index(peaks: &mut Vec<Peak>, n: u64) {
-    const BITS: u32 = 11;
-    /// Most peaks with the same leading bits that are sorted by insertion.
-    const FEW: u32 = 16;
-    if peaks.len() < 64 {
-        peaks.sort_unstable_by_key(|p| p.index);
-        return;
-    }
-    let bits = u64::BITS - (n - 1).leading_zeros();
-    let mut other = peaks.clone();
-    let lead = bits.saturating_sub(peaks.len().ilog2().min(BITS));
-    if by_digit(peaks, &mut other, lead, FEW) {
-        for i in 1..other.len() {
-            let mut at = i;
-            while at > 0 && other[at - 1].index > other[at].index {
-                other.swap(at - 1, at);
-                at -= 1;
-            }
-        }
-        std::mem::swap(peaks, &mut other);
-        return;
-    }
-    for shift in (0..bits).step_by(BITS as usize) {
-        by_digit(peaks, &mut other, shift, u32::MAX);
-        std::mem::swap(peaks, &mut other);
-    }
-}
-
-/// Sorts by eleven bits of the index, from `shift` on, in stable order. False if more than `most`
-/// peaks have the same.
-fn by_digit(from: &[Peak], to: &mut [Peak], shift: u32, most: u32) -> bool {
-    const MASK: u64 = (1 << 11) - 1;
-    let digit = |p: &Peak| (p.index >> shift & MASK) as usize;
-    let mut place = [0u32; MASK as usize + 1];
-    for p in from {
-        place[digit(p)] += 1;
-    }
-    let (mut before, mut crowd) = (0, 0);
-    for count in &mut place {
-        crowd = crowd.max(*count);
-        (before, *count) = (before + *count, before);
-    }
-    if crowd > most {
-        return false;
-    }
-    for p in from {
-        let at = &mut place[digit(p)];
-        to[*at as usize] = *p;
-        *at += 1;
-    }
-    true
 }
 
 /// Averages conjugate pairs of sorted peaks, which real samples make equal up to noise.
@@ -1723,23 +1669,6 @@ mod tests {
                 found += 1;
             }
             assert!(found >= least, "{found} bins of 60 with {m} frequencies");
-        }
-    }
-
-    #[test]
-    fn sorting_by_digits_sorts() {
-        let mut rng = Rng::new(3, 3);
-        for n in [1u64 << 10, 1 << 27, (1 << 45) + 7] {
-            // Spread over everything, and in one corner.
-            for most in [n, 1000] {
-                let mut peaks: Vec<_> = (0..1000)
-                    .map(|_| Peak { index: rng.below(most), value: Complex::ONE })
-                    .collect();
-                let mut expected = peaks.clone();
-                expected.sort_by_key(|p| p.index);
-                sort_by_index(&mut peaks, n);
-                assert_eq!(peaks, expected);
-            }
         }
     }
 

@@ -26,7 +26,7 @@ use crate::stages::certify::upper_quantile;
 use crate::stages::hash::Shell;
 use crate::stages::ladder::ladder;
 use crate::stages::locate::{Doubles, Singles};
-use crate::stages::order::sort_by_digit;
+use crate::stages::order::{bits, sort_by_number};
 use crate::stages::permute::Permutation;
 use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
@@ -363,12 +363,16 @@ impl Plan {
         let mut run = Run::new(&self.inner, seen, workspace, started);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let mut answer = algorithms::run(&mut run)?;
-        let sorted = sort_by_index(&mut answer.peaks, &mut run.workspace.peaks, problem.n);
+        if !answer.in_order {
+            let spare = &mut run.workspace.peaks;
+            sort_by_number(&mut answer.peaks, spare, bits(problem.n), |p| p.index);
+            answer.in_order = true;
+        }
         let elapsed = started.elapsed();
         let read = run.samples_read + run.samples_unused;
         let stages = run.clock.stages(elapsed);
         let place = run.place.unwrap_or(place);
-        Ok(self.spectrum(answer, sorted, read, stages, place, elapsed))
+        Ok(self.spectrum(answer, read, stages, place, elapsed))
     }
 
     /// [`spectrum`](Plan::spectrum) of a transform that started then.
@@ -381,27 +385,26 @@ impl Plan {
         place: Place,
         started: Instant,
     ) -> Spectrum {
-        self.spectrum(answer, false, samples_read, stages, place, started.elapsed())
+        self.spectrum(answer, samples_read, stages, place, started.elapsed())
     }
 
-    /// Keeps what was asked for, and writes the report. The peaks may be known to be sorted.
+    /// Keeps what was asked for, and writes the report.
     fn spectrum(
         &self,
         answer: Answer,
-        sorted: bool,
         samples_read: u64,
         stages: Vec<(Stage, Duration)>,
         place: Place,
         elapsed: Duration,
     ) -> Spectrum {
         let Prepared { problem, recipe, .. } = &*self.inner;
-        let Answer { algorithm, mut peaks, certificate } = answer;
+        let Answer { algorithm, mut peaks, in_order, certificate } = answer;
         let found = peaks.len();
         if let Some(k) = problem.k() {
             keep_largest(&mut peaks, k);
         }
         let left_out = (found - peaks.len()) as u64;
-        if !(sorted && left_out == 0 || peaks.is_sorted_by_key(|p| p.index)) {
+        if !(in_order && left_out == 0 || peaks.is_sorted_by_key(|p| p.index)) {
             peaks.sort_unstable_by_key(|p| p.index);
         }
         let report =
@@ -530,48 +533,6 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
         }
         peaks.truncate(k);
     }
-}
-
-/// Sorts peaks by index, each below n, by their digits; comparing them would take several times as
-/// long. Very few are left as they are; returns whether they are sorted now. `sorted` may change places with
-/// `peaks`.
-fn sort_by_index(peaks: &mut Vec<Peak>, sorted: &mut Vec<Peak>, n: u64) -> bool {
-    const FEW: u32 = 6;
-    const DIGIT: u32 = 11;
-    const MANY: u32 = 12;
-    /// Most that may share a digit for each to find its place among them by itself.
-    const NEAR: u32 = 24;
-    if peaks.len() >= 512 && peaks.is_sorted_by_key(|p| p.index) {
-        return true;
-    }
-    let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
-    let digit = |shift: u32| move |p: &Peak| (p.index >> shift) as usize;
-    // By the highest digit, and then each to its place among its few neighbours.
-    let sharing = match peaks.len() {
-        0..16 => return false,
-        16..512 => sort_by_digit::<{ 1 << FEW }, _>(peaks, sorted, digit(bits.saturating_sub(FEW))),
-        512..8192 => {
-            sort_by_digit::<{ 1 << DIGIT }, _>(peaks, sorted, digit(bits.saturating_sub(DIGIT)))
-        }
-        _ => u32::MAX,
-    };
-    if sharing <= NEAR {
-        for i in 1..peaks.len() {
-            let (p, mut at) = (peaks[i], i);
-            while at > 0 && peaks[at - 1].index > p.index {
-                peaks[at] = peaks[at - 1];
-                at -= 1;
-            }
-            peaks[at] = p;
-        }
-    } else if peaks.len() >= 512 {
-        for shift in (0..bits).step_by(MANY as usize) {
-            sort_by_digit::<{ 1 << MANY }, _>(peaks, sorted, digit(shift));
-        }
-    } else {
-        return false;
-    }
-    true
 }
 
 impl fmt::Display for Plan {

@@ -9,9 +9,6 @@ use crate::spectrum::Peak;
 use crate::stages::peel::Coefficient;
 use std::mem::MaybeUninit;
 
-/// Bits of the digits that are sorted by.
-const DIGIT: u32 = 12;
-
 /// Keys of the first coefficients of a list.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
@@ -28,7 +25,7 @@ impl Order {
     pub(crate) fn clear(&mut self, n: u64) {
         self.keys.clear();
         self.sorted = 0;
-        self.low = n.saturating_sub(1).leading_zeros().min(u64::BITS - 1);
+        self.low = u64::BITS - bits(n).max(1);
     }
 
     /// Number of keys.
@@ -49,14 +46,8 @@ impl Order {
 
     /// Sorts the keys.
     pub(crate) fn sort(&mut self) {
-        if self.keys.len() < 1 << 10 {
-            self.keys.sort_unstable();
-        } else {
-            for shift in (self.low..u64::BITS).step_by(DIGIT as usize) {
-                let digit = |key: &u64| (key >> shift) as usize;
-                sort_by_digit::<{ 1 << DIGIT }, _>(&mut self.keys, &mut self.spare, digit);
-            }
-        }
+        let low = self.low;
+        sort_by_number(&mut self.keys, &mut self.spare, u64::BITS - low, |key| key >> low);
         self.sorted = self.keys.len();
     }
 
@@ -128,16 +119,106 @@ impl Merge<'_> {
     }
 }
 
-/// Sorts items by one digit, a number below SIZE, those that share it in the order in which they stand;
-/// `sorted` changes places with them. Returns how many share one at most.
-pub(crate) fn sort_by_digit<const SIZE: usize, T: Copy>(
+/// Bits of the numbers below n.
+pub(crate) fn bits(n: u64) -> u32 {
+    u64::BITS - n.saturating_sub(1).leading_zeros()
+}
+
+/// Bits of the highest digits by which few items are sorted, and some; others are sorted by all their digits.
+const FEW: u32 = 6;
+const SOME: u32 = 11;
+const MANY: u32 = 12;
+/// Numbers of items from which on they are not very few, some, and many.
+const FROM_FEW: usize = 16;
+const FROM_SOME: usize = 512;
+const FROM_MANY: usize = 8192;
+
+/// Sorts items by numbers of so many bits, by their digits: comparing them would take several times as long.
+/// `spare` may change places with them.
+pub(crate) fn sort_by_number<T: Copy>(
     items: &mut Vec<T>,
-    sorted: &mut Vec<T>,
-    digit: impl Fn(&T) -> usize,
+    spare: &mut Vec<T>,
+    bits: u32,
+    number: impl Fn(&T) -> u64,
+) {
+    if items.len() < FROM_MANY {
+        let alike = write_by_highest_digit(items, spare, bits, &number, |item| *item);
+        std::mem::swap(items, spare);
+        return end_sorting(items, alike, number);
+    }
+    for from in (0..bits).step_by(MANY as usize) {
+        let digit = |item: &T| (number(item) >> from) as usize;
+        write_by_digit::<{ 1 << MANY }, _, _>(items, spare, digit, |item| *item);
+        std::mem::swap(items, spare);
+    }
+}
+
+/// The peaks of coefficients below n, by frequency, their values times `scale`.
+pub(crate) fn peaks_by_frequency(list: &[Coefficient], n: u64, scale: f64) -> Vec<Peak> {
+    let peak = |c: &Coefficient| Peak { index: c.f, value: c.a * scale };
+    let mut peaks = Vec::new();
+    if list.len() < FROM_MANY {
+        let alike = write_by_highest_digit(list, &mut peaks, bits(n), |c| c.f, peak);
+        end_sorting(&mut peaks, alike, |p| p.index);
+    } else {
+        peaks.extend(list.iter().map(peak));
+        sort_by_number(&mut peaks, &mut Vec::new(), bits(n), |p| p.index);
+    }
+    peaks
+}
+
+/// Writes what is made of items that are not many, ordered by the highest digit of their numbers. Returns
+/// how many share one at most.
+fn write_by_highest_digit<T, U: Copy>(
+    items: &[T],
+    out: &mut Vec<U>,
+    bits: u32,
+    number: impl Fn(&T) -> u64,
+    make: impl Fn(&T) -> U,
 ) -> u32 {
-    let Some(&any) = items.first() else { return 0 };
+    let digit = |size: u32| {
+        let from = bits.saturating_sub(size);
+        let number = &number;
+        move |item: &T| (number(item) >> from) as usize
+    };
+    match items.len() {
+        few @ ..FROM_FEW => {
+            out.clear();
+            out.extend(items.iter().map(make));
+            few as u32
+        }
+        ..FROM_SOME => write_by_digit::<{ 1 << FEW }, _, _>(items, out, digit(FEW), make),
+        _ => write_by_digit::<{ 1 << SOME }, _, _>(items, out, digit(SOME), make),
+    }
+}
+
+/// Sorts items that are in order but for those, so many at most, that share a digit.
+fn end_sorting<T: Copy>(items: &mut [T], alike: u32, number: impl Fn(&T) -> u64) {
+    /// Most that may share one for each to find its place among them by itself.
+    const NEAR: u32 = 24;
+    if alike > NEAR {
+        return items.sort_unstable_by_key(number);
+    }
+    for i in 1..items.len() {
+        let (item, mut at) = (items[i], i);
+        while at > 0 && number(&items[at - 1]) > number(&item) {
+            items[at] = items[at - 1];
+            at -= 1;
+        }
+        items[at] = item;
+    }
+}
+
+/// Writes what is made of items, ordered by a digit, a number below SIZE; those that share one in the order in
+/// which they stand. Returns how many these are at most.
+fn write_by_digit<const SIZE: usize, T, U: Copy>(
+    items: &[T],
+    out: &mut Vec<U>,
+    digit: impl Fn(&T) -> usize,
+    make: impl Fn(&T) -> U,
+) -> u32 {
     let mut places = [0u32; SIZE];
-    for item in &*items {
+    for item in items {
         places[digit(item) % SIZE] += 1;
     }
     let (mut before, mut most) = (0, 0);
@@ -145,15 +226,16 @@ pub(crate) fn sort_by_digit<const SIZE: usize, T: Copy>(
         most = most.max(*place);
         before += std::mem::replace(place, before);
     }
-    // What stands there is overwritten; only new places need a value.
-    sorted.truncate(items.len());
-    sorted.resize(items.len(), any);
-    for item in &*items {
+    out.clear();
+    out.reserve(items.len());
+    let room = &mut out.spare_capacity_mut()[..items.len()];
+    for item in items {
         let place = &mut places[digit(item) % SIZE];
-        sorted[*place as usize] = *item;
+        room[*place as usize].write(make(item));
         *place += 1;
     }
-    std::mem::swap(items, sorted);
+    // SAFETY: every item has a place of its own, so all of them were written.
+    unsafe { out.set_len(items.len()) };
     most
 }
 
@@ -161,6 +243,27 @@ pub(crate) fn sort_by_digit<const SIZE: usize, T: Copy>(
 mod tests {
     use super::*;
     use crate::Complex;
+
+    #[test]
+    fn any_number_of_items_is_sorted_by_their_numbers() {
+        for bits in [1, 10, 27, 46, 64] {
+            // Spread over everything, and in one corner.
+            for most in [bits, bits.min(9)] {
+                for count in [0, 1, 2, 15, 16, 300, 511, 512, 3000, 8191, 8192, 9000] {
+                    let number =
+                        |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - most);
+                    let mut items: Vec<(u64, u64)> = (0..count).map(|i| (number(i), i)).collect();
+                    let mut expected = items.clone();
+                    expected.sort_unstable();
+                    sort_by_number(&mut items, &mut Vec::new(), bits, |item| item.0);
+                    // Those with the same number in any order.
+                    assert!(items.is_sorted_by_key(|item| item.0));
+                    items.sort_unstable();
+                    assert_eq!(items, expected);
+                }
+            }
+        }
+    }
 
     #[test]
     fn peaks_come_by_frequency_with_their_values() {

@@ -12,6 +12,7 @@ use crate::stages::Stage;
 use crate::stages::certify::threshold;
 use crate::stages::hash::Hash;
 use crate::stages::known::Sizes;
+use crate::stages::order::peaks_by_frequency;
 use crate::stages::window;
 
 /// So many coefficients are sorted by keys.
@@ -130,7 +131,7 @@ impl Engine<'_, '_> {
         }
         let peaks = self.peaks();
         self.run.clock.lap(Stage::Certify);
-        let answer = Answer { algorithm, peaks, certificate };
+        let answer = Answer { algorithm, peaks, in_order: true, certificate };
         Ok(match (certified, self.blind) {
             (true, _) => Outcome::Certified(answer),
             (_, true) => Outcome::Blind(answer),
@@ -139,7 +140,7 @@ impl Engine<'_, '_> {
         })
     }
 
-    /// The answer's coefficients; many by frequency, a few as they were found.
+    /// The answer's coefficients by frequency.
     fn peaks(&mut self) -> Vec<Peak> {
         let scale = self.n as f64;
         if self.order.len() > self.known.in_place() {
@@ -149,7 +150,7 @@ impl Engine<'_, '_> {
         if many && self.order.suits(self.known.len()) {
             return self.order.peaks(&self.known, scale);
         }
-        self.known.iter().map(|c| Peak { index: c.f, value: c.a * scale }).collect()
+        peaks_by_frequency(&self.known, self.n, scale)
     }
 
     /// Averages conjugate pairs, which real samples make equal up to noise.

@@ -235,7 +235,12 @@ fn nothing_asked(run: &mut Run<'_>) -> Result<Answer, Error> {
         attempts: 1,
     };
     probe.recycle(run);
-    Ok(Answer { algorithm: run.plan.recipe.algorithm, peaks: Vec::new(), certificate })
+    Ok(Answer {
+        algorithm: run.plan.recipe.algorithm,
+        peaks: Vec::new(),
+        in_order: true,
+        certificate,
+    })
 }
 
 /// The dense FFT where it is allowed, else the best answer so far, uncertified.
@@ -264,6 +269,7 @@ fn refuse(run: &Run<'_>, reason: &str, attempts: u32) -> Answer {
     Answer {
         algorithm: run.plan.recipe.algorithm,
         peaks: Vec::new(),
+        in_order: true,
         certificate: Certificate {
             verdict: Verdict::Uncertified,
             reason: Some(reason.to_string()),
