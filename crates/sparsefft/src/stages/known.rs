@@ -80,6 +80,16 @@ impl Chains {
         }
     }
 
+    /// Forgets the entries of the list from a place on, the last one first: each is then the first of its slot.
+    fn go_back(&mut self, list: &[Coefficient], place: usize) {
+        while self.next.len() > place
+            && let Some(next) = self.next.pop()
+        {
+            let slot = self.slot(list[self.next.len()].f);
+            self.head[slot] = next;
+        }
+    }
+
     /// The next entry of the list, of this frequency.
     fn chain(&mut self, f: u64) {
         let (slot, i) = (self.slot(f), self.next.len() as u32);
@@ -201,12 +211,15 @@ impl Known {
         total
     }
 
-    /// Drops entries from a place on that do not pass; the chains begin anew.
+    /// Drops entries from a place on that do not pass; the chains begin anew there.
     fn retain_from(&mut self, place: usize, keep: impl Fn(&Coefficient) -> bool) {
         let Some(first) = self.list[place..].iter().position(|c| !keep(c)) else { return };
         let mut kept = place + first;
         self.firm = self.firm.min(kept);
         self.in_place = self.in_place.min(kept);
+        if self.linked() {
+            self.chains.go_back(&self.list, kept);
+        }
         for i in kept + 1..self.list.len() {
             let c = self.list[i];
             self.list[kept] = c;
@@ -214,8 +227,7 @@ impl Known {
         }
         self.list.truncate(kept);
         if self.linked() {
-            let comb = Some(self.chains.bins as usize).filter(|&b| b > 0);
-            self.link(comb);
+            self.chains.go_on(&self.list);
         }
     }
 }
@@ -323,6 +335,16 @@ mod tests {
                 (known.len(), known.find(9 << 20), known.find(10 << 20)),
                 (390, None, Some(0))
             );
+            // One from the middle, and one of the last.
+            known.drop(200 << 20);
+            known.drop(398 << 20);
+            known.push(entry(400 << 20));
+            let left = (10..401).filter(|f| ![200, 398].contains(f));
+            for (place, f) in left.enumerate() {
+                assert_eq!(known.find(f << 20), Some(place));
+            }
+            assert_eq!((known.find(200 << 20), known.find(398 << 20)), (None, None));
+            assert!(comb.is_none() || known.members(0).count() == 389);
         }
     }
 

@@ -107,10 +107,11 @@ impl Engine<'_, '_> {
     }
 
     /// The line of such a bin, and the next one: what the coarser comb holds less what is known in the
-    /// other bins. What was known when it was measured is out.
-    fn both_lines(&self, b: usize) -> Option<[Line; 2]> {
+    /// other bins. What was known when it was measured is out. `None` also where its own lines are enough for
+    /// this many members: the others are right only when their bins are known.
+    fn both_lines(&self, b: usize, members: usize) -> Option<[Line; 2]> {
+        let comb = self.comb.as_ref().filter(|comb| members > most_members(comb.lanes()))?;
         let others = self.beside(b)?;
-        let comb = self.comb.as_ref()?;
         let place = self.suspects.binary_search(&(b as u32)).ok()?;
         let mut next = [self.scratch.coarse[place]];
         others.for_each(|other| self.peel_members(other, &mut next, &BOTH[1..]));
@@ -877,12 +878,13 @@ impl Engine<'_, '_> {
     /// Fits the members of a comb bin, or all but one, to what was measured; `None` where that does
     /// not explain the bin. The members fitted are left in the scratch.
     fn refit(&mut self, b: usize, except: Option<u64>) -> Option<Fit> {
-        let both = self.both_lines(b);
-        let comb = self.comb.take()?;
+        self.comb.as_ref()?;
         let mut members = std::mem::take(&mut self.scratch.members);
         members.clear();
         members
             .extend(self.known.members(b).map(|i| self.known[i].f).filter(|&f| Some(f) != except));
+        let both = self.both_lines(b, members.len());
+        let comb = self.comb.take()?;
         let fitted = self.fit_to_all(&comb, b, both.as_ref(), &members);
         self.scratch.members = members;
         self.comb = Some(comb);
@@ -1056,7 +1058,7 @@ impl Engine<'_, '_> {
         if known == 0 {
             return None;
         }
-        let both = self.both_lines(b);
+        let both = self.both_lines(b, known + 2);
         let comb = self.comb.take()?;
         // The residual carries the error of the window's values: decode first, then judge by a
         // joint fit of the measured bin.
