@@ -1,24 +1,40 @@
 //! The dense FFT and its largest outputs.
 //!
 //! When: short signals, spectra that are not sparse, and as the last resort of every retry.
-//! Cost: reads all n samples, n log n operations, one buffer of n values.
+//! Cost: reads all n samples, n log n operations, one buffer of n values. The tables and buffers of short
+//! transforms are kept.
 //! With k unknown, outputs count as coefficients when they stand above the noise floor, which is
 //! the median power of all outputs, with the false-alarm probability that was asked for.
 
 use super::{Answer, Run};
 use crate::certificate::{Certificate, Verdict};
-use crate::dense::{buffer, forward};
+use crate::dense::{SignalBuffer, Workspace, buffer, transform};
 use crate::plan::keep_largest;
 use crate::problem::{Algorithm, Noise};
 use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::{Complex, Error};
 
+/// Longest transform whose buffers are kept for the next one.
+const KEPT: u64 = 1 << 18;
+
+/// Buffers of short transforms, kept between them.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    samples: Option<SignalBuffer<f64>>,
+    work: Workspace<f64>,
+    powers: Vec<f64>,
+}
+
 /// Runs the dense transform; `reason` says why it replaces another algorithm.
 pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, Error> {
     let problem = &run.plan.problem;
     let n = problem.n;
-    let mut x = buffer(n)?;
+    let mut buffers = std::mem::take(&mut run.workspace.dense);
+    let mut x = match buffers.samples.take() {
+        Some(kept) if kept.len() as u64 == n => kept,
+        _ => buffer(n)?,
+    };
     run.signal.read_range(0, &mut x)?;
     run.samples_read += n;
     run.clock.lap(Stage::Permute);
@@ -38,7 +54,7 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
             energy = energy_of(&x);
         }
     }
-    forward(&mut x);
+    transform(run.plan.dense(), &mut x, &mut buffers.work);
     if run.signal.is_real() {
         symmetrise(&mut x);
     }
@@ -56,7 +72,9 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     let mut noise_power = 0.0;
     if problem.noise != Noise::Exact && n >= 64 {
         // E|X|² of white noise is its median over ln 2.
-        let mut powers: Vec<f64> = x.iter().map(|v| v.norm_sqr()).collect();
+        let powers = &mut buffers.powers;
+        powers.clear();
+        powers.extend(x.iter().map(|v| v.norm_sqr()));
         let middle = powers.len() / 2;
         let median = *powers.select_nth_unstable_by(middle, f64::total_cmp).1;
         noise_power = median / std::f64::consts::LN_2;
@@ -75,6 +93,10 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     }
     if peaks.iter().any(|p| !p.value.norm().is_finite()) {
         return Err(Error::Overflow { limit: f64::MAX / (2.0 * n as f64) });
+    }
+    if n <= KEPT {
+        buffers.samples = Some(x);
+        run.workspace.dense = buffers;
     }
     let kept: f64 = peaks.iter().map(|p| (p.value * scale).norm_sqr()).sum();
     run.clock.lap(Stage::Locate);

@@ -1,7 +1,7 @@
 //! The algorithms, one file each, and the table that registers them.
 
 mod comb_vote;
-mod dense;
+pub(crate) mod dense;
 pub(crate) mod peeling;
 mod taper;
 pub(crate) mod tones;

@@ -1079,7 +1079,7 @@ mod tests {
         for &(f, a) in &tones {
             x[f as usize] = a.conj();
         }
-        crate::dense::forward(&mut x);
+        crate::dense::Fft::new(n).unwrap().forward(&mut x).unwrap();
         (x.iter().map(|v| v.conj()).collect(), tones)
     }
 

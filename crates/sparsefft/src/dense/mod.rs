@@ -432,10 +432,14 @@ fn buffer_length(what: &'static str, expected: usize, got: usize) -> Result<(), 
     Err(Error::BufferLength { what, expected: expected as u64, got: got as u64 })
 }
 
-/// Forward transform in place: X\[f\] = Σ x\[t\] e^{-2πi ft/n}.
-pub(crate) fn forward(x: &mut [Complex<f64>]) {
-    let plan = Fft::new(x.len() as u64);
-    if plan.and_then(|plan| plan.forward(x)).is_err() && !x.is_empty() {
+/// Forward transform in place by this plan, if there is one: X\[f\] = Σ x\[t\] e^{-2πi ft/n}.
+pub(crate) fn transform(
+    plan: Result<Fft<f64>, Error>,
+    x: &mut [Complex<f64>],
+    work: &mut Workspace<f64>,
+) {
+    let done = plan.and_then(|plan| plan.batch(Direction::Forward, x, work));
+    if done.is_err() && !x.is_empty() {
         // No room for the extra buffers of the fast way; this one may need fewer.
         f64::kernel(x.len(), FftDirection::Forward).process(x);
     }

@@ -1,10 +1,11 @@
 //! The cost model and the choice.
 //!
 //! Costs are in nanoseconds on one core with the samples in memory but not in cache. The constants
-//! were measured on server cores (see docs/mathematics.md); they only have to rank recipes.
+//! were measured on server cores (see docs/mathematics.md), with which what it predicts is right to a factor
+//! of 1.5 as a rule.
 //!
-//! T(comb of B bins, L lines) = L·B·(line + ½ log2 B + 2) + 45k + stage two + verification,
-//! T(dense) = c·n log2 n.
+//! T(comb of B bins, L lines) = L·B·(line + ½ log2 B + 2) + 20k + crowded bins + verification + 1000,
+//! T(dense) = c·n log2 n, five times that where n has a large prime factor.
 
 use super::recipe::{Estimate, First, Menu, Method, Peeling, Recipe};
 use crate::Error;
@@ -12,15 +13,21 @@ use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
 use crate::stages::ladder::ladder;
-use crate::stages::number::{gcd, smooth_divisors};
+use crate::stages::number::{coprime_part, gcd, smooth_divisors};
 use crate::stages::window;
 
 /// Reading one line of four samples that is not in cache.
 const LINE: f64 = 14.0;
 /// Decoding one coefficient.
-const DECODE: f64 = 45.0;
+const DECODE: f64 = 20.0;
 /// Peeling one coefficient from one hash.
-const PEEL: f64 = 25.0;
+const PEEL: f64 = 10.0;
+/// What noise adds to the cost of one coefficient: in a comb, and in windows alone, of which it needs more.
+const IN_NOISE: [f64; 2] = [140.0, 1700.0];
+/// Whatever is asked for.
+const FIXED: f64 = 1000.0;
+/// Decoding a bin that holds more than two without noise: lines of a coarser comb, and its frequencies.
+const CROWD: f64 = 11.0 * (LINE + 4.0) + 120.0;
 /// Where the number of coefficients is unknown, the first comb has room for about this many.
 const FIRST_GUESS: u64 = 48;
 /// Below this length everything is dense: no hash is shorter than the signal.
@@ -108,16 +115,15 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         let rungs = rungs(snr, bins as f64, n, bins);
         let lines = rungs.len() as f64;
         let b = bins as f64;
-        let load = k as f64 / b;
-        let open = b * load.powi(3) / 6.0;
-        // The second stage reads a window of four lines per bucket, or a comb of coprime size.
+        let open = b * (k as f64 / b).powi(3) / 6.0;
+        // Rather bins that leave room for a comb of coprime size, which tells apart what they do not, than
+        // those that need a window of four lines per bucket for it.
         let coprime = |d: &u64| *d as f64 >= 24.0 * open && gcd(*d, bins) == 1;
         let reads = if snr.is_infinite() && divisors.iter().any(coprime) { 1.0 } else { 4.0 };
         let second = (1.0 - (-open).exp())
-            * 1.5
-            * (reads * 32.0 * (open + 1.0) * (LINE + 3.0) + PEEL * k as f64 * lines);
-        let cost = lines * b * (LINE + 0.5 * b.log2() + 2.0) + DECODE * k as f64 + second;
-        (First::Comb { bins: bins as usize }, rungs, cost, bins as f64 * lines)
+            * (reads * 48.0 * (open + 1.0) * (LINE + 3.0) + 40.0 * k as f64 * lines);
+        let cost = lines * b * (LINE + 0.5 * b.log2() + 2.0) + second;
+        (First::Comb { bins: bins as usize }, rungs, cost)
     });
     let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
     let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
@@ -125,23 +131,30 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     let taps = window::length(beta, usize::try_from(buckets).ok()?) as f64;
     let windowed = (taps < n as f64 / 2.0).then(|| {
         let rungs = rungs(snr, buckets as f64, n, 1);
-        let lines = rungs.len() as f64;
-        let b = buckets as f64;
-        let cost = lines * (taps * (LINE + 2.0) + b * (0.5 * b.log2() + 2.0))
-            + (DECODE + 4.0 * PEEL * lines) * k as f64;
-        (First::Window { buckets: buckets as usize }, rungs, cost, taps * lines)
+        (First::Window { buckets: buckets as usize }, rungs, 0.0)
     });
-    let (first, ladder, cost, lines) = comb.or(windowed)?;
+    let (first, ladder, _) = comb.or(windowed)?;
     let (verify, verify_beta) = verifying(n, k);
     let check = window::length(verify_beta, verify);
     if check as u64 * 4 > n {
         return None;
     }
     let begin = begin(problem, first, snr);
-    let left = lines * (1.0 - begin as f64 / first.bins() as f64);
-    let cost = cost - left * (LINE + 2.0);
-    let nanoseconds = cost + check as f64 * (LINE + 2.0) + PEEL * k as f64;
-    let samples = 4 * ((lines - left) as u64 + check as u64);
+    let (rungs, b, k) = (ladder.len() as f64, begin as f64, k as f64);
+    let transforms = rungs * b * (0.5 * b.log2() + 2.0);
+    let noisy = snr.is_finite();
+    let (lines, decoding) = match first {
+        First::Comb { .. } if noisy => (b, (DECODE + PEEL * rungs + IN_NOISE[0]) * k),
+        First::Comb { .. } => (b, DECODE * k + CROWD * b * (k / b).powi(3) / 6.0),
+        First::Window { .. } => {
+            let each = DECODE + 4.0 * PEEL * rungs + if noisy { IN_NOISE[1] } else { 0.0 };
+            (taps, each * k + 2.0 * taps * rungs)
+        }
+    };
+    let lines = lines * rungs;
+    let verifying = check as f64 * (LINE + 2.0) + PEEL * k;
+    let nanoseconds = FIXED + lines * LINE + transforms + decoding + verifying;
+    let samples = 4 * (lines as u64 + check as u64);
     // Noise may cross the threshold in any bin of any hash of a transform; four times the bins of
     // the first leave room for the rest.
     let sigmas = upper_quantile(problem.failure / (4 * first.bins()) as f64);
@@ -258,6 +271,9 @@ pub(crate) fn dense(n: u64) -> Estimate {
     } else {
         0.86
     };
+    // A convolution of twice the length takes the place of butterflies of a large prime.
+    let smooth = coprime_part(n, 2 * 3 * 5 * 7 * 11 * 13) <= 1;
+    let c = if smooth { c } else { 5.0 * c };
     Estimate { algorithm: Algorithm::Dense, nanoseconds: c * n as f64 * log, samples: n }
 }
 

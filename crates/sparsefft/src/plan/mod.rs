@@ -16,6 +16,7 @@ pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verifying};
 
 use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
+use crate::dense::Fft;
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
 use crate::sketch::Sketch;
@@ -46,6 +47,8 @@ pub(crate) struct Prepared {
     pub(crate) problem: Problem,
     pub(crate) recipe: Recipe,
     ffts: Shelf<usize, BucketFft>,
+    /// The dense transform, if it is short.
+    dense: OnceLock<Fft<f64>>,
     windows: Shelf<(f64, usize), Kaiser>,
     tone_windows: Shelf<(f64, usize), ToneWindow>,
     /// Permutations by their numbers.
@@ -117,6 +120,7 @@ impl Prepared {
             problem,
             recipe,
             ffts: Shelf::default(),
+            dense: OnceLock::new(),
             windows: Shelf::default(),
             tone_windows: Shelf::default(),
             permutations: Default::default(),
@@ -130,6 +134,18 @@ impl Prepared {
     /// The bucket FFT of this size.
     pub(crate) fn fft(&self, size: usize) -> Arc<BucketFft> {
         self.ffts.get(size, || BucketFft::new(size))
+    }
+
+    /// The dense transform of all samples.
+    pub(crate) fn dense(&self) -> Result<Fft<f64>, Error> {
+        /// Longest transform whose tables are kept.
+        const KEPT: u64 = 1 << 20;
+        let n = self.problem.n;
+        match self.dense.get() {
+            Some(made) => Ok(made.clone()),
+            None if n > KEPT => Fft::new(n),
+            None => Fft::new(n).map(|made| self.dense.get_or_init(|| made).clone()),
+        }
     }
 
     /// All that may be read, if one pass must suffice.
@@ -200,6 +216,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub struct Workspace {
     pub(crate) vote: algorithms::vote::Buffers,
     pub(crate) engine: algorithms::peeling::Buffers,
+    pub(crate) dense: algorithms::dense::Buffers,
     /// Buffers of hashes.
     pub(crate) shells: Vec<Shell>,
     spare: Vec<Vec<Line>>,

@@ -63,7 +63,6 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
     if problem.k() == Some(0) {
         return nothing_asked(run);
     }
-    let dense_cost = plan::dense(n).nanoseconds;
     let mut first = recipe.first;
     let mut previous = None;
     let mut attempts = 1;
@@ -140,7 +139,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         let bounded = run.plan.problem.fallback.allows(n) || patient;
         let affordable = match &recipe.menu {
             Some(menu) => tries < menu.attempts && next == menu.finest,
-            None => bounded && cost < 0.8 * dense_cost && reads * 8.0 < n as f64,
+            None => bounded && cost < 0.8 * plan::dense(n).nanoseconds && reads * 8.0 < n as f64,
         };
         if !affordable || tries >= MAX_TRIES {
             if let Some(comb) = comb {
