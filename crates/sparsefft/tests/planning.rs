@@ -164,3 +164,18 @@ fn a_warm_transform_allocates_its_answer_only() {
         );
     }
 }
+
+/// A sparse transform of these takes a tenth of the time of a dense one, or more than that.
+#[test]
+fn what_is_quicker_is_chosen() {
+    let chosen = |n: u64, k: u64| {
+        let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
+        plan.recipe().algorithm
+    };
+    for (n, k) in [(1 << 13, 50), (1 << 16, 500), (1 << 20, 10_000), (1_000_003, 500)] {
+        assert_eq!(chosen(n, k), Algorithm::Robust, "n = {n}, k = {k}");
+    }
+    for (n, k) in [(1 << 9, 20), (1 << 13, 1000), (1 << 16, 10_000)] {
+        assert_eq!(chosen(n, k), Algorithm::Dense, "n = {n}, k = {k}");
+    }
+}

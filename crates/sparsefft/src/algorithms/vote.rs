@@ -315,7 +315,7 @@ pub(super) fn solve(run: &mut Run<'_>) -> Result<Answer, Error> {
     }
     // An attempt is worth it while it is cheaper than the dense FFT that may replace it.
     let worth = |r: &VoteRecipe| {
-        let affordable = !problem.fallback.allows(n) || r.cost(n) < plan::dense(n).nanoseconds;
+        let affordable = !problem.fallback.allows(n) || r.cost(n) < plan::dense_at_best(n);
         r.width <= n && affordable && r.buckets <= 1 << 24
     };
     let redesign = |k: u64, with_comb: bool, least: u64| {

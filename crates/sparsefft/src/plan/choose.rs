@@ -260,10 +260,19 @@ pub(crate) fn smooth_near(n: u64, bins: usize, target: u64) -> Option<usize> {
         .map(|d| d as usize)
 }
 
-/// Cost of the dense FFT.
+/// Predicted cost of the dense FFT.
 pub(crate) fn dense(n: u64) -> Estimate {
+    // A convolution of twice the length takes the place of butterflies of a large prime.
+    let smooth = coprime_part(n, 2 * 3 * 5 * 7 * 11 * 13) <= 1;
+    let nanoseconds = dense_at_best(n) * if smooth { 1.0 } else { 5.0 };
+    Estimate { algorithm: Algorithm::Dense, nanoseconds, samples: n }
+}
+
+/// Nanoseconds of a dense FFT of about n samples, if their number suits it. Sparse attempts may not cost more:
+/// those that would read nearly everything.
+pub(crate) fn dense_at_best(n: u64) -> f64 {
     let log = (n.max(2) as f64).log2();
-    // ns per point and level: while the data fit the cache, to 2^24, and beyond.
+    // Per point and level: while the data fit the cache, to 2^24, and beyond.
     let c = if log <= 18.0 {
         0.34
     } else if log <= 24.0 {
@@ -271,10 +280,7 @@ pub(crate) fn dense(n: u64) -> Estimate {
     } else {
         0.86
     };
-    // A convolution of twice the length takes the place of butterflies of a large prime.
-    let smooth = coprime_part(n, 2 * 3 * 5 * 7 * 11 * 13) <= 1;
-    let c = if smooth { c } else { 5.0 * c };
-    Estimate { algorithm: Algorithm::Dense, nanoseconds: c * n as f64 * log, samples: n }
+    c * n as f64 * log
 }
 
 #[cfg(test)]

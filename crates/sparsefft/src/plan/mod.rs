@@ -12,7 +12,7 @@ pub use recipe::{
 pub use choose::recommended_length;
 #[cfg(feature = "cuda")]
 pub(crate) use choose::verify_buckets;
-pub(crate) use choose::{VERIFY_BETA, dense, smooth_near, verifying};
+pub(crate) use choose::{VERIFY_BETA, dense, dense_at_best, smooth_near, verifying};
 
 use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};

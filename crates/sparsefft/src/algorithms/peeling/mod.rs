@@ -139,7 +139,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
         let bounded = run.plan.problem.fallback.allows(n) || patient;
         let affordable = match &recipe.menu {
             Some(menu) => tries < menu.attempts && next == menu.finest,
-            None => bounded && cost < 0.8 * plan::dense(n).nanoseconds && reads * 8.0 < n as f64,
+            None => bounded && cost < 0.8 * plan::dense_at_best(n) && reads * 8.0 < n as f64,
         };
         if !affordable || tries >= MAX_TRIES {
             if let Some(comb) = comb {

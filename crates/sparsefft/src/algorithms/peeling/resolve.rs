@@ -376,7 +376,7 @@ impl Engine<'_, '_> {
                 BETAS[4]
             };
             let reads = window::length(beta, buckets) as f64;
-            if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense(self.n).nanoseconds {
+            if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense_at_best(self.n) {
                 return Ok(());
             }
             // A hash far larger than the first: more bins there would tell more.
