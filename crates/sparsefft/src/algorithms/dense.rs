@@ -23,7 +23,7 @@ const KEPT: u64 = 1 << 18;
 pub(crate) struct Buffers {
     samples: Option<SignalBuffer<f64>>,
     work: Workspace<f64>,
-    powers: Vec<f64>,
+    ranks: Ranks,
 }
 
 /// Runs the dense transform; `reason` says why it replaces another algorithm.
@@ -72,15 +72,14 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     let mut noise_power = 0.0;
     if problem.noise != Noise::Exact && n >= 64 {
         // E|X|² of white noise is its median over ln 2.
-        let powers = &mut buffers.powers;
-        powers.clear();
-        powers.extend(x.iter().map(|v| v.norm_sqr()));
-        let middle = powers.len() / 2;
-        let median = *powers.select_nth_unstable_by(middle, f64::total_cmp).1;
-        noise_power = median / std::f64::consts::LN_2;
-        if problem.k().is_none() {
-            threshold = threshold.max(noise_power * (n as f64 / problem.failure).ln());
-        }
+        let ranks = &mut buffers.ranks;
+        ranks.count(&x, total);
+        noise_power = ranks.power(&x, x.len() / 2) / std::f64::consts::LN_2;
+        threshold = match problem.k() {
+            None => threshold.max(noise_power * (n as f64 / problem.failure).ln()),
+            Some(k) if k < n => threshold.max(ranks.not_above((n - k) as usize)),
+            Some(_) => threshold,
+        };
     }
     let mut peaks: Vec<Peak> = x
         .iter()
@@ -88,9 +87,11 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         .filter(|(_, v)| v.norm_sqr() > threshold)
         .map(|(f, &value)| Peak { index: f as u64, value: value / scale })
         .collect();
+    let found = peaks.len();
     if let Some(k) = problem.k() {
         keep_largest(&mut peaks, k);
     }
+    let in_order = peaks.len() == found;
     if peaks.iter().any(|p| !p.value.norm().is_finite()) {
         return Err(Error::Overflow { limit: f64::MAX / (2.0 * n as f64) });
     }
@@ -112,7 +113,69 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         failure_probability: if problem.k().is_some() { 0.0 } else { problem.failure },
         attempts: 1,
     };
-    Ok(Answer { algorithm: Algorithm::Dense, peaks, in_order: false, certificate })
+    Ok(Answer { algorithm: Algorithm::Dense, peaks, in_order, certificate })
+}
+
+/// Outputs counted by the leading bits of their powers, which are in the same order as these: the output of
+/// any rank is then looked for among few.
+#[derive(Debug, Default)]
+struct Ranks {
+    counts: Vec<usize>,
+    /// Leading bits of the powers in the lowest class, and of all that are less.
+    lowest: u64,
+    few: Vec<f64>,
+}
+
+impl Ranks {
+    /// Bits that do not lead: sixteen classes to an octave.
+    const LOW: u32 = 48;
+    /// Classes of 64 octaves.
+    const CLASSES: usize = 64 * 16;
+
+    fn class(lowest: u64, v: Complex<f64>) -> usize {
+        let leading = v.norm_sqr().to_bits() >> Self::LOW;
+        (leading.max(lowest) - lowest).min(Self::CLASSES as u64 - 1) as usize
+    }
+
+    /// Counts outputs with this energy.
+    fn count(&mut self, x: &[Complex<f64>], energy: f64) {
+        self.lowest = (energy.to_bits() >> Self::LOW).saturating_sub(Self::CLASSES as u64 - 1);
+        self.counts.clear();
+        self.counts.resize(Self::CLASSES, 0);
+        for &v in x {
+            self.counts[Self::class(self.lowest, v)] += 1;
+        }
+    }
+
+    /// The class of the output of this rank, the weakest first, and how many are in those below it.
+    fn find(&self, rank: usize) -> (usize, usize) {
+        let mut below = 0;
+        for (class, count) in self.counts.iter().enumerate() {
+            if rank < below + count {
+                return (class, below);
+            }
+            below += count;
+        }
+        (Self::CLASSES, below)
+    }
+
+    /// The power of the output of this rank.
+    fn power(&mut self, x: &[Complex<f64>], rank: usize) -> f64 {
+        let (class, below) = self.find(rank);
+        self.few.clear();
+        let those = x.iter().filter(|v| Self::class(self.lowest, **v) == class);
+        self.few.extend(those.map(|v| v.norm_sqr()));
+        *self.few.select_nth_unstable_by(rank - below, f64::total_cmp).1
+    }
+
+    /// A power that is less than that of the output of this rank, but not by much where that matters; or both
+    /// are zero.
+    fn not_above(&self, rank: usize) -> f64 {
+        match self.find(rank).0 as u64 {
+            0 => 0.0,
+            class => f64::from_bits((self.lowest + class) << Self::LOW).next_down(),
+        }
+    }
 }
 
 /// Σ|x|², in four sums side by side.
@@ -141,4 +204,33 @@ fn symmetrise(x: &mut [Complex<f64>]) {
 /// The error for a sample that is not a number.
 pub(crate) fn non_finite(index: u64, value: Complex<f64>) -> Error {
     Error::NonFinite { index, value: value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_are_ranked_by_power() {
+        let noise = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64 / u64::MAX as f64;
+        let spread = |i: u64| 10f64.powf(60.0 * noise(i) - 40.0);
+        let zeros = |i: u64| if i < 700 { 0.0 } else { noise(i) };
+        let alike = |i: u64| if i.is_multiple_of(3) { 2.0 } else { 1.0 };
+        let kinds: [&dyn Fn(u64) -> f64; 5] = [&noise, &spread, &zeros, &alike, &|_| 0.0];
+        let mut ranks = Ranks::default();
+        for size in kinds {
+            let x: Vec<Complex<f64>> = (0..1000).map(|i| Complex::new(0.0, size(i))).collect();
+            let mut powers: Vec<f64> = x.iter().map(|v| v.norm_sqr()).collect();
+            powers.sort_unstable_by(f64::total_cmp);
+            ranks.count(&x, energy_of(&x));
+            for rank in [0, 1, 333, 500, 998, 999] {
+                let power = powers[rank];
+                assert_eq!(ranks.power(&x, rank), power);
+                let less = ranks.not_above(rank);
+                assert!(less < power || power == 0.0 && less == 0.0, "{less} {power}");
+                // Weaker ones than 2^-60 of the energy are not told apart.
+                assert!(less > 0.94 * power || power <= 1e-18 * energy_of(&x), "{less} {power}");
+            }
+        }
+    }
 }
