@@ -264,10 +264,18 @@ impl<'r, 'a> Engine<'r, 'a> {
         if weakest.is_infinite() {
             return Ok(true);
         }
-        let gamma = (weakest / lanes / floor - 1.0).max(LEAST_GAMMA);
-        let Some(ladder) = self.rungs(hash, gamma, unit) else {
+        let mut gamma = (weakest / lanes / floor - 1.0).max(LEAST_GAMMA);
+        let Some(mut ladder) = self.rungs(hash, gamma, unit) else {
             return Ok(false);
         };
+        if ladder.offsets == [0] && self.lacks_pairs(hash, active.len(), gamma * floor) {
+            while ladder.offsets == [0]
+                && gamma > LEAST_GAMMA
+                && let Some(finer) = self.rungs(hash, gamma, unit)
+            {
+                (ladder, gamma) = (finer, 0.5 * gamma);
+            }
+        }
         let Stored { gamma, offsets, margin } = &*ladder;
         // A frequency is placed reliably while the margin at its own strength is five sigmas.
         let noisy = offsets.len() > 1 || self.noisy;
@@ -278,6 +286,19 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether one line of a comb in noise does not place both frequencies of some bin, so many bins
+    /// being active, |a|² as little as `weakest`: hashes that would tell them apart read more than another line.
+    fn lacks_pairs(&self, comb: &Hash, active: usize, weakest: f64) -> bool {
+        if !self.noisy || !matches!(comb.kind, Kind::Comb) {
+            return false;
+        }
+        let share = self.limit(comb, comb.lanes() - 2) / (self.misplaced(comb, 5.0) * weakest);
+        // Phasors that turn against each other by δ per shift have 1.25 δ² of their own, if that is little.
+        let close = (share / 1.25).sqrt() / std::f64::consts::PI;
+        let pairs = (active * active) as f64 / (2 * comb.buckets) as f64;
+        pairs * close.min(1.0) > 0.5
     }
 
     /// The lines that bins of this ratio need: from the menu, where there is one and the first line
@@ -659,8 +680,8 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// suspects.
     fn decode_comb(&mut self, comb: &mut Hash, active: &[u32]) {
         let lanes = comb.lanes();
-        // In noise, and with lines far apart, it is their phases that place a frequency.
-        let elsewhere = self.noisy || comb.offsets.len() > 1;
+        // Lines far apart place a frequency by their phases.
+        let elsewhere = comb.offsets.len() > 1;
         let limits = Limits {
             left: [1, 2].map(|m| self.limit(comb, lanes - m)),
             least: self.least,

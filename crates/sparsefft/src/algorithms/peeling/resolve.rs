@@ -71,6 +71,8 @@ struct Fit {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     Anywhere,
+    /// All are known, up to noise: hashes that tell little about them only cost time.
+    Found,
     /// Every bucket is explained by them; a part in a million of their error does not matter, and what
     /// they leave need not be known better.
     Near,
@@ -660,9 +662,13 @@ impl Engine<'_, '_> {
 
     /// Whether the windows hold so much of what was read that the values should use them.
     pub(super) fn worth_averaging(&self) -> bool {
-        let information = |h: &Hash| h.lanes() as f64 / self.floor(h).max(f64::MIN_POSITIVE);
-        let windows: f64 = self.windows.iter().map(information).sum();
-        self.noisy && self.comb.as_ref().is_some_and(|comb| windows > 0.7 * information(comb))
+        let windows: f64 = self.windows.iter().map(|h| self.information(h)).sum();
+        self.noisy && self.comb.as_ref().is_some_and(|comb| windows > 0.7 * self.information(comb))
+    }
+
+    /// How much a hash tells about values: the inverse of the variance that it leaves them.
+    fn information(&self, hash: &Hash) -> f64 {
+        hash.lanes() as f64 / self.floor(hash).max(f64::MIN_POSITIVE)
     }
 
     /// Joint least squares of all amplitudes over all hashes.
@@ -670,13 +676,15 @@ impl Engine<'_, '_> {
         let mut chosen = std::mem::take(&mut self.scratch.chosen);
         chosen.clear();
         chosen.extend(0..self.known.len() as u32);
-        self.improve(&chosen, Start::Anywhere);
+        self.improve(&chosen, Start::Found);
         self.scratch.chosen = chosen;
         self.run.clock.lap(Stage::Estimate);
     }
 
     /// Joint least squares of the chosen amplitudes.
     fn improve(&mut self, chosen: &[u32], start: Start) {
+        /// Share of the most telling window's information that is missed where there is nothing else to gain.
+        const LEAST: f64 = 0.2;
         // Noise limits the values long before rounding does; without it, what the first solution
         // leaves is solved for again where it changed a value by more than a thousandth: its own
         // error is some 1e-13 of what it changed.
@@ -684,10 +692,12 @@ impl Engine<'_, '_> {
         let loud = self.noise > 1e-8 * self.power;
         let (passes, goal) = match start {
             _ if loud => (1, 1e-7),
-            Start::Anywhere => (2, 1e-26),
+            Start::Anywhere | Start::Found => (2, 1e-26),
             Start::Near => (2, 1e-12),
         };
         let all = chosen.len() == self.known.len();
+        let most = self.windows.iter().map(|h| self.information(h)).fold(0.0, f64::max);
+        let least = if start == Start::Found { LEAST * most } else { 0.0 };
         for _ in 0..passes {
             let mut part = std::mem::take(&mut self.scratch.part);
             part.clear();
@@ -715,7 +725,8 @@ impl Engine<'_, '_> {
                 from: if i == 0 { 0 } else { late },
             };
             let own = |hash| View { lines: &lines, ..view((0, hash)) };
-            let windows = self.windows.iter().enumerate().map(view);
+            let telling = |(_, hash): &(usize, &Hash)| self.information(hash) >= least;
+            let windows = self.windows.iter().enumerate().filter(telling).map(view);
             let views: Vec<View<'_>> = comb.into_iter().map(own).chain(windows).collect();
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
