@@ -172,7 +172,10 @@ fn what_is_quicker_is_chosen() {
         let plan = Plan::new(Problem::new(n).sparsity(k)).unwrap();
         plan.recipe().algorithm
     };
-    for (n, k) in [(1 << 13, 50), (1 << 16, 500), (1 << 20, 10_000), (1_000_003, 500)] {
+    let sparse = [(1 << 13, 50), (1 << 16, 500), (1 << 20, 10_000), (1_000_003, 500)];
+    // These without noise, or with little.
+    let quiet = [(1 << 12, 60), (1 << 13, 160), (1 << 18, 4500)];
+    for (n, k) in sparse.into_iter().chain(quiet) {
         assert_eq!(chosen(n, k), Algorithm::Robust, "n = {n}, k = {k}");
     }
     for (n, k) in [(1 << 9, 20), (1 << 13, 1000), (1 << 16, 10_000)] {

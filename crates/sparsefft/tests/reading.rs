@@ -146,3 +146,41 @@ fn few_samples_are_read() {
     }
     assert!(counts.iter().all(|&c| c < 20_000), "{counts:?}");
 }
+
+/// Many coefficients in a comb that is too small look like noise. The lines that are then read to place them
+/// are not read again in a finer comb, where they stand apart. The same seeds read 104,000 samples with them.
+#[test]
+fn an_unknown_number_of_coefficients_costs_little() {
+    let n = 1_000_000;
+    let plan = Plan::new(Problem::new(n)).unwrap();
+    for seed in 0..6 {
+        let mut rng = Rng::new(604 + seed);
+        let signal = Signal::new(n, generate::random(&mut rng, n, 1000));
+        let spectrum = plan.transform(&signal.samples()).unwrap();
+        let read = spectrum.report().samples_read;
+        assert!(spectrum.certificate().is_certified(), "seed {seed}: {}", spectrum.certificate());
+        assert_eq!(spectrum.peaks().len(), 1000, "seed {seed}");
+        assert!(read < 60_000, "seed {seed}: {read}");
+    }
+}
+
+/// Where a sparse transform pays only without noise, it is tried, and noise ends it soon.
+#[test]
+fn noise_ends_what_pays_only_without() {
+    let n = 1 << 14;
+    let plan = Plan::new(Problem::new(n).sparsity(330)).unwrap();
+    assert!(plan.to_string().contains("if the bins turn out very noisy: a dense FFT"), "{plan}");
+    let signal = Signal::new(n, generate::random(&mut Rng::new(610), n, 330));
+    let quiet = plan.transform(&signal.samples()).unwrap();
+    assert!(quiet.certificate().is_certified(), "{}", quiet.certificate());
+    assert!(quiet.report().samples_read < n / 2, "{}", quiet.report().samples_read);
+    let noisy = plan.transform(&signal.noise(10.0, 1).samples()).unwrap();
+    assert_eq!(noisy.certificate().verdict, Verdict::Dense);
+    let reason = noisy.certificate().reason.clone().unwrap_or_default();
+    assert!(reason.contains("so much noise"), "{reason}");
+    // The first comb, doubled.
+    assert!(noisy.report().samples_read < n + n / 2, "{}", noisy.report().samples_read);
+    // Where no dense FFT may follow, noise ends nothing.
+    let alone = Plan::new(Problem::new(n).sparsity(330).fallback(Fallback::Never)).unwrap();
+    assert!(!alone.to_string().contains("very noisy"), "{alone}");
+}

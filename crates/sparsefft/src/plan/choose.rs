@@ -28,6 +28,11 @@ const IN_NOISE: [f64; 2] = [140.0, 1700.0];
 const FIXED: f64 = 1000.0;
 /// Decoding a bin that holds more than two without noise: lines of a coarser comb, and its frequencies.
 const CROWD: f64 = 11.0 * (LINE + 4.0) + 120.0;
+/// So many times as fast as a dense FFT a sparse one must be, as predicted.
+const QUICKER: f64 = 1.25;
+/// Factor by which noise may raise the cost where nothing is known about it: a ladder of lines instead of
+/// one, and decoding bin by bin.
+const SURPRISE: f64 = 3.0;
 /// Where the number of coefficients is unknown, the first comb has room for about this many.
 const FIRST_GUESS: u64 = 48;
 /// Below this length everything is dense: no hash is shorter than the signal.
@@ -61,10 +66,15 @@ pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
         (Algorithm::Exact | Algorithm::Robust, Some((peeling, _))) => {
             (asked, Method::Peel(peeling))
         }
-        (Algorithm::Auto, Some((peeling, cost)))
-            if surprise(problem) * cost.nanoseconds < 0.8 * dense_cost.nanoseconds
+        (Algorithm::Auto, Some((mut peeling, cost)))
+            if QUICKER * cost.nanoseconds < dense_cost.nanoseconds
                 || !problem.fallback.allows(problem.n) =>
         {
+            let in_noise = SURPRISE * cost.nanoseconds;
+            peeling.quiet_only = problem.noise == Noise::Unknown
+                && problem.fallback.allows(problem.n)
+                && !problem.one_pass
+                && in_noise > dense_cost.nanoseconds;
             (cost.algorithm, Method::Peel(peeling))
         }
         (Algorithm::Dense, _) => (Algorithm::Dense, Method::Dense),
@@ -83,12 +93,6 @@ pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
         seed: problem.seed,
         estimates,
     })
-}
-
-/// Factor by which noise may raise the cost where nothing is known about it: a ladder of lines
-/// instead of one, and decoding bin by bin.
-fn surprise(problem: &Problem) -> f64 {
-    if problem.noise == Noise::Unknown { 4.0 } else { 1.0 }
 }
 
 /// The cheapest peeling recipe, or `None` where the signal is too short for one.
@@ -159,7 +163,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     // the first leave room for the rest.
     let sigmas = upper_quantile(problem.failure / (4 * first.bins()) as f64);
     let menu = problem.one_pass.then(|| Menu::new(problem, first));
-    let peeling = Peeling { first, begin, ladder, verify, verify_beta, sigmas, menu };
+    let quiet_only = false;
+    let peeling = Peeling { first, begin, ladder, verify, verify_beta, sigmas, quiet_only, menu };
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
 }
 

@@ -80,6 +80,9 @@ fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result
         )?,
     }
     match (&p.ladder[..], recipe.noise) {
+        ([_], Noise::Unknown) if p.quiet_only => {
+            writeln!(f, "  if the bins turn out very noisy: a dense FFT, which is then as quick")?;
+        }
         ([_], Noise::Unknown) => {
             writeln!(f, "  ladder: more lines at growing offsets, if the bins turn out noisy")?;
         }

@@ -105,6 +105,8 @@ pub struct Peeling {
     pub verify_beta: f64,
     /// Standard deviations that noise must exceed to count as a coefficient.
     pub sigmas: f64,
+    /// Whether a dense FFT takes over where there is more than a little noise, in which it would be as quick.
+    pub quiet_only: bool,
     /// All that may be read, where one pass over the samples must suffice.
     pub menu: Option<Menu>,
 }

@@ -403,12 +403,19 @@ impl Hash {
         non_finite_in(lines, start, step, self.n).unwrap_or(Error::Overflow { limit })
     }
 
-    /// The comb with a multiple of the bins, reading only what this one has not kept.
-    pub(crate) fn refine(self, run: &mut Run<'_>, bins: usize) -> Result<Hash, Error> {
+    /// The comb with a multiple of the bins, and so many of its lines at most, reading only what this one has
+    /// not kept.
+    pub(crate) fn refine(
+        self,
+        run: &mut Run<'_>,
+        bins: usize,
+        lines: usize,
+    ) -> Result<Hash, Error> {
         let factor = bins / self.buckets;
         let mut finer = Hash::comb(run, bins);
+        let offsets = &self.offsets[..lines.min(self.offsets.len())];
         if !self.kept {
-            for &d in &self.offsets {
+            for &d in offsets {
                 finer.measure_more(run, d)?;
             }
             self.recycle(run);
@@ -417,7 +424,7 @@ impl Hash {
         finer.buffers.kept = true;
         let mut room_for_part = run.workspace.take_at_least(self.buckets);
         let part = &mut room_for_part[..self.buckets];
-        for (j, &d) in self.offsets.iter().enumerate() {
+        for (j, &d) in offsets.iter().enumerate() {
             let size = finer.buckets;
             let lines = room(&mut finer.buffers.raw, j * size, size);
             let old = &self.raw[j * self.buckets..(j + 1) * self.buckets];
@@ -448,7 +455,7 @@ impl Hash {
     pub(crate) fn double(mut self, run: &mut Run<'_>) -> Result<Hash, Error> {
         let size = 2 * self.buckets;
         if self.kept || self.offsets.len() != 1 {
-            return self.refine(run, size);
+            return self.refine(run, size, usize::MAX);
         }
         let fft = run.plan.fft(size);
         let d = self.offsets[0];

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::threads;
-use crate::plan::Stored;
+use crate::plan::{Peeling, Stored};
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -46,6 +46,9 @@ const LOOSE: f64 = 0.3;
 /// Why tiny samples are refused.
 const TOO_SMALL: &str = "the samples are so small that their squares vanish; scale the signal";
 
+/// Why noise ends an attempt.
+const TOO_NOISY: &str = "there is so much noise that a dense FFT is as quick";
+
 /// One attempt: the hashes measured, the coefficients found, the noise as known so far.
 ///
 /// The energies of the comb are always those of what is left: of a decoded bin, what its
@@ -59,6 +62,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) attempt: u32,
     /// Bins of the comb once they have been doubled.
     room: usize,
+    /// Whether noise, if it is not very little, ends the attempt.
+    quiet_only: bool,
     /// Whether the bins may hold noise.
     pub(super) noisy: bool,
     /// Noise power of one sample.
@@ -122,7 +127,7 @@ pub(crate) struct Buffers {
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, sigmas: f64, attempt: u32) -> Self {
+    pub(super) fn new(run: &'r mut Run<'a>, recipe: &Peeling, sigmas: f64, attempt: u32) -> Self {
         let n = run.plan.problem.n;
         let Buffers { mut known, mut suspects, mut loose, windows, scratch, mut order } =
             std::mem::take(&mut run.workspace.engine);
@@ -139,6 +144,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             sigmas,
             attempt,
             room: 0,
+            quiet_only: recipe.quiet_only,
             noisy: false,
             noise: 0.0,
             power: 0.0,
@@ -251,6 +257,13 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.active(hash, list);
     }
 
+    /// Whether there is so much noise that the attempt should end here.
+    fn gives_way(&self) -> bool {
+        /// Share of the power that is little noise: it needs few lines more, and few windows.
+        const LITTLE: f64 = 1e-3;
+        self.quiet_only && self.noise > LITTLE * self.power
+    }
+
     /// Adds the lines that the weakest active bin needs. `false` if no ladder can place it.
     pub(super) fn climb(
         &mut self,
@@ -339,7 +352,14 @@ impl<'r, 'a> Engine<'r, 'a> {
     ) -> Result<Outcome, Error> {
         self.room = room;
         let mut comb = match previous {
-            Some(coarse) => coarse.refine(self.run, bins)?,
+            // What looked like noise in a coarse comb may be more coefficients than it has bins, where their
+            // number is unknown: then the lines against it are not needed.
+            Some(coarse) => {
+                let plan = self.run.plan;
+                let grows = plan.problem.k().is_none() && plan.menu().is_none();
+                let lines = if grows { 1 } else { usize::MAX };
+                coarse.refine(self.run, bins, lines)?
+            }
             None => {
                 let mut comb = Hash::comb(self.run, bins);
                 for &d in ladder {
@@ -361,6 +381,11 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.active(&comb, &mut active);
         }
         self.leave_out_noise(&comb, &mut active);
+        if self.gives_way() {
+            self.run.workspace.lists[0] = active;
+            self.comb = Some(comb);
+            return Ok(Outcome::Short(refuse(self.run, TOO_NOISY, 1)));
+        }
         self.look(comb, active)
     }
 
@@ -541,6 +566,11 @@ impl<'r, 'a> Engine<'r, 'a> {
         }
         let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
         self.measure_noise(&hash, &mut active);
+        if self.gives_way() {
+            self.run.workspace.lists[0] = active;
+            hash.recycle(self.run);
+            return Ok(Outcome::Short(refuse(self.run, TOO_NOISY, 1)));
+        }
         // A frequency lights up to four buckets, so a window is crowded later than a comb.
         let crowded = active.len() as f64 > 0.8 * buckets as f64;
         let mut placed = true;
