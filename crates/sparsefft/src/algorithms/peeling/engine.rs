@@ -38,7 +38,7 @@ const TINY_POWER: f64 = 1e-250;
 const LEAST_GAMMA: f64 = 16.0;
 /// Least share of a phasor, over all lines, that the other one of a noisy bin must not cover: their
 /// values carry the noise divided by its root, and further samples serve them better below.
-pub(super) const OWN_SHARE: f64 = 0.05;
+pub(super) const OWN_SHARE: f64 = 0.1;
 
 /// Share below which values are worth improving by other hashes.
 const LOOSE: f64 = 0.3;
@@ -86,6 +86,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) suspects: Vec<u32>,
     /// Comb bins whose values are worth improving by other hashes.
     pub(super) loose: Vec<u32>,
+    /// Least share of their own that phasors in these bins have, which other hashes have told apart.
+    pub(super) closest: f64,
     /// Active bins too weak to be placed.
     pub(super) weak: usize,
     /// Whether a window has seen what the comb does not.
@@ -157,6 +159,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             early: 0,
             suspects,
             loose,
+            closest: 1.0,
             weak: 0,
             blind: false,
             tolerant: false,
@@ -515,6 +518,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         self.order.clear(self.n);
         self.suspects.clear();
         self.loose.clear();
+        self.closest = 1.0;
         self.scratch.clear();
         let first = if self.comb.is_some() { 0 } else { 1 };
         self.witness = None;
@@ -754,6 +758,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     pub(super) fn note_loose(&mut self, b: usize, apart: f64) {
         if self.noisy && apart < LOOSE {
             self.loose.push(b as u32);
+            self.closest = self.closest.min(apart);
         }
     }
 

@@ -345,7 +345,8 @@ impl Engine<'_, '_> {
                 open = self.open_bins();
             }
             // Four hashes without a find: something known is wrong, or the noise hides the rest.
-            if (open == 0 && !self.only_roughly()) || stalled >= 4 || self.overrun() {
+            let done = open == 0 && !self.only_roughly() && !self.lacks_values();
+            if done || stalled >= 4 || self.overrun() {
                 return Ok(());
             }
             // Each open bin holds two or more: what was asked for is not what is there.
@@ -365,7 +366,7 @@ impl Engine<'_, '_> {
                 true => (100.0 * self.noise / self.weakest_open().max(f64::MIN_POSITIVE)) as u64,
                 false => 0,
             };
-            let quiet = quiet.min(self.most_buckets());
+            let quiet = quiet.min(self.most_buckets()).max(self.telling());
             // Not so few that peeling what is known would fill every bucket many times over.
             let roomy = self.known.len() as u64 / 16;
             let buckets =
@@ -664,6 +665,25 @@ impl Engine<'_, '_> {
     pub(super) fn worth_averaging(&self) -> bool {
         let windows: f64 = self.windows.iter().map(|h| self.information(h)).sum();
         self.noisy && self.comb.as_ref().is_some_and(|comb| windows > 0.7 * self.information(comb))
+    }
+
+    /// Whether a noisy comb hardly gives values to some frequencies, since they are alike or too many in a bin,
+    /// and no window does so far.
+    fn lacks_values(&self) -> bool {
+        /// Share of the comb's information that is enough.
+        const ENOUGH: f64 = 0.1;
+        let Some(comb) = self.comb.as_ref().filter(|_| self.noisy) else { return false };
+        let needed = self.closest < OWN_SHARE
+            || !self.scratch.alike.is_empty()
+            || self.unsettled().next().is_some();
+        let windows = || self.windows.iter().map(|h| self.information(h)).sum::<f64>();
+        needed && windows() < ENOUGH * self.information(comb)
+    }
+
+    /// Buckets of a window that gives them values as a rule.
+    fn telling(&self) -> u64 {
+        let lines = self.comb.as_ref().map_or(0, |comb| comb.offsets.len() * comb.buckets);
+        if self.lacks_values() { lines as u64 / 16 } else { 0 }
     }
 
     /// How much a hash tells about values: the inverse of the variance that it leaves them.
