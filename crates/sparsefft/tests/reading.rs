@@ -184,3 +184,23 @@ fn noise_ends_what_pays_only_without() {
     let alone = Plan::new(Problem::new(n).sparsity(330).fallback(Fallback::Never)).unwrap();
     assert!(!alone.to_string().contains("very noisy"), "{alone}");
 }
+
+/// Where no coefficient is asked for, short signals that are not zero are read whole, long ones never; both
+/// answers say so.
+#[test]
+fn nothing_asked_for_is_answered_honestly() {
+    for (n, verdict) in
+        [(600, Verdict::Dense), (3000, Verdict::Dense), (1 << 20, Verdict::Uncertified)]
+    {
+        let plan = Plan::new(Problem::new(n).sparsity(0)).unwrap();
+        let signal = Signal::new(n, generate::random(&mut Rng::new(611), n, 3)).samples();
+        let spectrum = plan.transform(&signal).unwrap();
+        assert_eq!(
+            (spectrum.peaks(), spectrum.certificate().verdict),
+            (&[][..], verdict),
+            "n = {n}"
+        );
+        let silence = plan.transform(&vec![C64::new(0.0, 0.0); n as usize]).unwrap();
+        assert!(silence.certificate().is_certified() && silence.peaks().is_empty(), "n = {n}");
+    }
+}
