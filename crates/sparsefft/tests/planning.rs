@@ -165,7 +165,7 @@ fn a_warm_transform_allocates_its_answer_only() {
     }
 }
 
-/// A sparse transform of these takes a tenth of the time of a dense one, or more than that.
+/// Of those that are found sparsely a dense transform takes several times as long.
 #[test]
 fn what_is_quicker_is_chosen() {
     let chosen = |n: u64, k: u64| {

@@ -73,7 +73,6 @@ pub(super) fn choose(problem: &Problem) -> Result<Recipe, Error> {
             let in_noise = SURPRISE * cost.nanoseconds;
             peeling.quiet_only = problem.noise == Noise::Unknown
                 && problem.fallback.allows(problem.n)
-                && !problem.one_pass
                 && in_noise > dense_cost.nanoseconds;
             (cost.algorithm, Method::Peel(peeling))
         }

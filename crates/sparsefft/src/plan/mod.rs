@@ -156,6 +156,11 @@ impl Prepared {
         }
     }
 
+    /// Whether a dense FFT takes over where there is more than a little noise.
+    pub(crate) fn quiet_only(&self) -> bool {
+        matches!(&self.recipe.method, Method::Peel(peeling) if peeling.quiet_only)
+    }
+
     /// The window of this shape for this many buckets.
     pub(crate) fn kaiser(&self, beta: f64, buckets: usize) -> Arc<Kaiser> {
         self.windows.get((beta, buckets), || Kaiser::new(beta, buckets))

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::threads;
-use crate::plan::{Peeling, Stored};
+use crate::plan::Stored;
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -62,8 +62,6 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) attempt: u32,
     /// Bins of the comb once they have been doubled.
     room: usize,
-    /// Whether noise, if it is not very little, ends the attempt.
-    quiet_only: bool,
     /// Whether the bins may hold noise.
     pub(super) noisy: bool,
     /// Noise power of one sample.
@@ -129,7 +127,7 @@ pub(crate) struct Buffers {
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, recipe: &Peeling, sigmas: f64, attempt: u32) -> Self {
+    pub(super) fn new(run: &'r mut Run<'a>, sigmas: f64, attempt: u32) -> Self {
         let n = run.plan.problem.n;
         let Buffers { mut known, mut suspects, mut loose, windows, scratch, mut order } =
             std::mem::take(&mut run.workspace.engine);
@@ -146,7 +144,6 @@ impl<'r, 'a> Engine<'r, 'a> {
             sigmas,
             attempt,
             room: 0,
-            quiet_only: recipe.quiet_only,
             noisy: false,
             noise: 0.0,
             power: 0.0,
@@ -264,7 +261,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn gives_way(&self) -> bool {
         /// Share of the power that is little noise: it needs few lines more, and few windows.
         const LITTLE: f64 = 1e-3;
-        self.quiet_only && self.noise > LITTLE * self.power
+        self.run.plan.quiet_only() && self.noise > LITTLE * self.power
     }
 
     /// Adds the lines that the weakest active bin needs. `false` if no ladder can place it.
@@ -286,8 +283,8 @@ impl<'r, 'a> Engine<'r, 'a> {
         };
         if ladder.offsets == [0] && self.lacks_pairs(hash, active.len(), gamma * floor) {
             while ladder.offsets == [0]
-                && gamma > LEAST_GAMMA
-                && let Some(finer) = self.rungs(hash, gamma, unit)
+                && 0.5 * gamma > LEAST_GAMMA
+                && let Some(finer) = self.rungs(hash, 0.5 * gamma, unit)
             {
                 (ladder, gamma) = (finer, 0.5 * gamma);
             }

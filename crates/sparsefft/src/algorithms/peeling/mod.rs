@@ -75,7 +75,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
     loop {
         // The attempts of a menu share their window hashes.
         let attempt = if recipe.menu.is_some() { 1 } else { tries + 1 };
-        let mut engine = Engine::new(run, recipe, sigmas, attempt);
+        let mut engine = Engine::new(run, sigmas, attempt);
         let work = match first {
             First::Comb { bins } => 4 * bins,
             First::Window { buckets } => 16 * buckets,

@@ -663,8 +663,8 @@ impl Engine<'_, '_> {
 
     /// Whether the windows hold so much of what was read that the values should use them.
     pub(super) fn worth_averaging(&self) -> bool {
-        let windows: f64 = self.windows.iter().map(|h| self.information(h)).sum();
-        self.noisy && self.comb.as_ref().is_some_and(|comb| windows > 0.7 * self.information(comb))
+        let enough = |comb| self.windows_tell() > 0.7 * self.information(comb);
+        self.noisy && self.comb.as_ref().is_some_and(enough)
     }
 
     /// Whether a noisy comb hardly gives values to some frequencies, since they are alike or too many in a bin,
@@ -676,14 +676,18 @@ impl Engine<'_, '_> {
         let needed = self.closest < OWN_SHARE
             || !self.scratch.alike.is_empty()
             || self.unsettled().next().is_some();
-        let windows = || self.windows.iter().map(|h| self.information(h)).sum::<f64>();
-        needed && windows() < ENOUGH * self.information(comb)
+        needed && self.windows_tell() < ENOUGH * self.information(comb)
     }
 
     /// Buckets of a window that gives them values as a rule.
     fn telling(&self) -> u64 {
         let lines = self.comb.as_ref().map_or(0, |comb| comb.offsets.len() * comb.buckets);
         if self.lacks_values() { lines as u64 / 16 } else { 0 }
+    }
+
+    /// How much all windows tell about values.
+    fn windows_tell(&self) -> f64 {
+        self.windows.iter().map(|h| self.information(h)).sum()
     }
 
     /// How much a hash tells about values: the inverse of the variance that it leaves them.
@@ -745,8 +749,8 @@ impl Engine<'_, '_> {
                 from: if i == 0 { 0 } else { late },
             };
             let own = |hash| View { lines: &lines, ..view((0, hash)) };
-            let telling = |(_, hash): &(usize, &Hash)| self.information(hash) >= least;
-            let windows = self.windows.iter().enumerate().filter(telling).map(view);
+            let tells = |(_, hash): &(usize, &Hash)| self.information(hash) >= least;
+            let windows = self.windows.iter().enumerate().filter(tells).map(view);
             let views: Vec<View<'_>> = comb.into_iter().map(own).chain(windows).collect();
             let mut equations = std::mem::take(&mut self.scratch.equations);
             corrections(&part, &views, self.unity, goal, &mut equations);
