@@ -37,6 +37,8 @@ pub(crate) trait Row: Copy {
     /// Writes the places of the bits that are set, in order, each plus `first`. What is written after
     /// them means nothing.
     fn places(bits: u8, first: u32, out: &mut [u32; 8]);
+    /// How many of all numbers are below each of some.
+    fn ranks(all: &[u32], some: &[u32; 16]) -> [u32; 16];
 }
 
 /// Real and imaginary parts apart.
@@ -133,6 +135,17 @@ impl<const FMA: bool> Row for Halves<FMA> {
         for i in 0..4 {
             out[count + i] = first + 4 + high[i];
         }
+    }
+
+    #[inline(always)] // a loop over vectors
+    fn ranks(all: &[u32], some: &[u32; 16]) -> [u32; 16] {
+        let mut ranks = [0; 16];
+        for &other in all {
+            for (rank, number) in ranks.iter_mut().zip(some) {
+                *rank += u32::from(other < *number);
+            }
+        }
+        ranks
     }
 }
 
@@ -312,6 +325,17 @@ mod whole {
         #[inline(always)] // one instruction
         fn any_below(self, b: Self) -> bool {
             self.below(b) != 0
+        }
+
+        #[inline(always)] // two instructions
+        fn below_bits(self, b: Self) -> u8 {
+            self.below(b)
+        }
+
+        #[inline(always)] // two instructions
+        fn keep(self, bits: u8, out: &mut [f64; 8]) {
+            // SAFETY: see above; there is room for eight values.
+            unsafe { _mm512_storeu_pd(out.as_mut_ptr(), _mm512_maskz_compress_pd(bits, self.0)) }
         }
 
         #[inline(always)] // one instruction
@@ -519,6 +543,29 @@ mod whole {
                 _mm256_storeu_si256(out.as_mut_ptr().cast(), some);
             }
         }
+
+        #[inline(always)] // two instructions for each number
+        fn ranks(all: &[u32], some: &[u32; 16]) -> [u32; 16] {
+            // SAFETY: see above; both arrays are sixteen numbers.
+            unsafe {
+                let some = _mm512_loadu_si512(some.as_ptr().cast());
+                let one = _mm512_set1_epi32(1);
+                // Sums that do not wait for each other.
+                let mut sums = [_mm512_setzero_si512(); 2];
+                let (pairs, rest) = all.as_chunks::<2>();
+                for pair in pairs {
+                    for (sum, &other) in sums.iter_mut().zip(pair) {
+                        let below = _mm512_cmplt_epu32_mask(_mm512_set1_epi32(other as i32), some);
+                        *sum = _mm512_mask_add_epi32(*sum, below, *sum, one);
+                    }
+                }
+                for &other in rest {
+                    let below = _mm512_cmplt_epu32_mask(_mm512_set1_epi32(other as i32), some);
+                    sums[0] = _mm512_mask_add_epi32(sums[0], below, sums[0], one);
+                }
+                std::mem::transmute(_mm512_add_epi32(sums[0], sums[1]))
+            }
+        }
     }
 }
 
@@ -584,6 +631,11 @@ mod tests {
             let expected = (first..).zip(energies).filter(|(_, e)| *e > limit).map(|(i, _)| i);
             assert!(expected.eq(places[..bits.count_ones() as usize].iter().copied()));
         }
+        let numbers: [u32; 19] =
+            std::array::from_fn(|i| (i as u32).wrapping_mul(0x9e37_79b9) >> (i % 3));
+        let some = std::array::from_fn(|i| if i == 9 { 0 } else { numbers[i] });
+        let below = |number| numbers.iter().filter(|other| **other < number).count() as u32;
+        assert_eq!(R::ranks(&numbers, &some), some.map(below));
         all
     }
 
@@ -622,6 +674,13 @@ mod tests {
             all.extend([a.where_or(a.below(b), b), a.where_small(b, 2.5), R::Wide::splat(3.0)]);
             assert_eq!(a.any_below(b), (0..count).any(|i| x8[i] < y8[i]));
             assert!(!a.any_below(a));
+            let bits = a.below_bits(b);
+            let below = (0..count).filter(|i| bits >> i & 1 == 1);
+            assert!(below.eq((0..count).filter(|&i| x8[i] < y8[i])));
+            let mut kept = [0.0; 8];
+            a.keep(bits, &mut kept);
+            let below = (0..count).filter(|&i| x8[i] < y8[i]).map(|i| x8[i]);
+            assert!(below.eq(kept[..bits.count_ones() as usize].iter().copied()));
             let lanes = R::Wide::lanes_of(some);
             for (re, im) in lanes {
                 all.extend([re, im]);

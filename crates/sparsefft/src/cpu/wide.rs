@@ -53,6 +53,10 @@ pub(crate) trait Vector:
     fn low_bits(self) -> (Self::Mask, Self::Mask);
     /// Whether any number is below that of b.
     fn any_below(self, b: Self) -> bool;
+    /// Which numbers are below those of b, one bit each from the lowest on.
+    fn below_bits(self, b: Self) -> u8;
+    /// Writes the numbers whose bits are set, in order. What is written after them means nothing.
+    fn keep(self, bits: u8, out: &mut [f64; 8]);
     /// self where the mask holds, other elsewhere.
     fn where_or(self, mask: Self::Mask, other: Self) -> Self;
     /// The lanes of the first lines of eight: real and imaginary part of lane τ in place τ.
@@ -66,6 +70,16 @@ pub(crate) trait Vector:
     #[inline(always)] // a load
     fn of(from: &[f64; 8]) -> Self {
         Self::part(from, 0)
+    }
+
+    /// The numbers, and zeros after them.
+    #[inline(always)] // a store
+    fn each(self) -> [f64; 8] {
+        let mut each = [0.0; 8];
+        for i in 0..Self::COUNT / 4 {
+            each[4 * i..4 * i + 4].copy_from_slice(&self.four(i));
+        }
+        each
     }
 
     /// self where |x| is below the limit, 0 elsewhere.
@@ -143,6 +157,20 @@ impl<const FMA: bool> Vector for F4<FMA> {
     #[inline(always)] // two instructions
     fn any_below(self, b: Self) -> bool {
         b.above_bits(self) != 0
+    }
+
+    #[inline(always)] // two instructions
+    fn below_bits(self, b: Self) -> u8 {
+        b.above_bits(self) as u8
+    }
+
+    #[inline(always)] // some instructions, but no branch
+    fn keep(self, bits: u8, out: &mut [f64; 8]) {
+        let mut count = 0;
+        for (i, value) in self.0.into_iter().enumerate() {
+            out[count] = value;
+            count += usize::from(bits >> i & 1);
+        }
     }
 
     #[inline(always)] // one instruction

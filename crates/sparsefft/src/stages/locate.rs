@@ -20,6 +20,7 @@ use crate::problem::MAX_LEN;
 use crate::samples::Line;
 use crate::stages::peel::Coefficient;
 use crate::stages::unity::Unity;
+use std::mem::MaybeUninit;
 
 /// Most lines that one bin can have.
 pub(crate) const MAX_LINES: usize = 12;
@@ -446,11 +447,18 @@ impl Singles {
     }
 }
 
-/// Numbers 4i to 4i + 3 of a vector of whole numbers below 2^52, as such. (Others give anything.)
+/// Its unit in the last place is 1: what is added stands in its lowest bits.
+const UNIT: f64 = MAX_LEN as f64;
+
+/// A whole number below 2^52, as such. (Others give anything.)
+#[inline(always)] // three instructions
+pub(crate) fn whole(f: f64) -> u64 {
+    (f + UNIT).to_bits() & (MAX_LEN - 1)
+}
+
+/// [`whole`] of numbers 4i to 4i + 3 of a vector.
 #[inline(always)] // must inherit the instruction set of its caller
 fn whole_four<V: Vector>(f: V, i: usize) -> [u64; 4] {
-    /// Its unit in the last place is 1: what is added stands in its lowest bits.
-    const UNIT: f64 = MAX_LEN as f64;
     let mut bits = [0; 4];
     for (bits, f) in bits.iter_mut().zip((f + V::splat(UNIT)).four(i)) {
         *bits = f.to_bits() & (MAX_LEN - 1);
@@ -658,9 +666,108 @@ pub(crate) fn snap_each<V: Vector>(t: V, residue: V, unity: Unity, size: usize) 
 fn singles_body<const FMA: bool, R: Row>(comb: Bins<'_>, list: &[u32], out: &mut [Singles]) {
     // Without noise there is one line, and then everything stays in registers.
     match comb.offsets.len() {
-        1 => singles_of::<R::Wide, 1>(comb, list, out),
+        1 => alone_of::<R::Wide, _>(comb, list, &mut Write(out)),
         2..=4 => singles_of::<R::Wide, 4>(comb, list, out),
         _ => singles_of::<R::Wide, MAX_LINES>(comb, list, out),
+    }
+}
+
+/// Vectors that go through the steps of decoding one after the other: a step of one does not wait for that of
+/// another, while those of one vector wait for each other.
+const ABREAST: usize = 8;
+
+/// One frequency in each of some bins, side by side: [`Singles`] in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Alone<V> {
+    pub(crate) f: V,
+    pub(crate) value: C<V>,
+    pub(crate) root: C<V>,
+    pub(crate) residual: V,
+}
+
+/// What takes that which is found in bins.
+pub(crate) trait Sink<T> {
+    /// In the next bins of a list; after its end, in the last one again.
+    fn put(&mut self, found: T);
+}
+
+/// Writes it.
+struct Write<'a, T>(&'a mut [T]);
+
+impl<'a, T> Write<'a, T> {
+    /// The next places.
+    #[inline(always)] // an address
+    fn next(&mut self, count: usize) -> &'a mut [T] {
+        let all = std::mem::take(&mut self.0);
+        let (next, rest) = all.split_at_mut(all.len().min(count));
+        self.0 = rest;
+        next
+    }
+}
+
+impl<V: Vector> Sink<Alone<V>> for Write<'_, Singles> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn put(&mut self, alone: Alone<V>) {
+        let Alone { f, value, root, residual } = alone;
+        for (i, out) in self.next(V::COUNT / 4).iter_mut().enumerate() {
+            *out = Singles::of(f, value, root, residual, i);
+        }
+    }
+}
+
+/// [`singles_of`] where there is one line.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn alone_of<V: Vector, S: Sink<Alone<V>>>(comb: Bins<'_>, list: &[u32], out: &mut S) {
+    let Bins { unity, lines: bins, size, modulus, .. } = comb;
+    let inverse_length = V::splat(1.0 / unity.order() as f64);
+    let (zero, quarter) = (V::splat(0.0), V::splat(0.25));
+    let bins = &bins[..size];
+    for list in list.chunks(ABREAST * V::COUNT) {
+        let mut lanes = [const { MaybeUninit::<[C<V>; 4]>::uninit() }; ABREAST];
+        let mut places = [const { MaybeUninit::<V>::uninit() }; ABREAST];
+        let mut roots = [const { MaybeUninit::<C<V>>::uninit() }; ABREAST];
+        let count = list.len().div_ceil(V::COUNT);
+        let (lanes, places, roots) =
+            (&mut lanes[..count], &mut places[..count], &mut roots[..count]);
+        for ((chunk, lanes), root) in list.chunks(V::COUNT).zip(&mut *lanes).zip(&mut *roots) {
+            let u = lanes.write(side_by_side(bins, filled::<V>(chunk)));
+            let mut p = (zero, zero);
+            for tau in 0..3 {
+                p = multiply_add(u[tau + 1], conj(u[tau]), p);
+            }
+            root.write(p);
+        }
+        for ((chunk, root), f) in list.chunks(V::COUNT).zip(&*roots).zip(&mut *places) {
+            // SAFETY: written above, for every chunk.
+            let p = unsafe { root.assume_init() };
+            let residue = comb.residues(filled::<V>(chunk));
+            f.write(snap_each(atan2_each(p.1, p.0), residue, unity, modulus));
+        }
+        for (root, f) in roots.iter_mut().zip(&*places) {
+            // SAFETY: as above.
+            root.write(cis_each(unsafe { f.assume_init() } * inverse_length));
+        }
+        for ((u, f), z) in lanes.iter().zip(places).zip(roots) {
+            // SAFETY: as above.
+            let (u, f, z) = unsafe { (u.assume_init_ref(), f.assume_init(), z.assume_init()) };
+            let v = project_each(u, z);
+            let v = (v.0 * quarter, v.1 * quarter);
+            let square = multiply_add(z, z, (zero, zero));
+            let next = multiply_add(v, z, (zero, zero));
+            let p = [
+                v,
+                next,
+                multiply_add(v, square, (zero, zero)),
+                multiply_add(next, square, (zero, zero)),
+            ];
+            let mut energy = [zero; 2];
+            for tau in 0..4 {
+                let (re, im) = (u[tau].0 - p[tau].0, u[tau].1 - p[tau].1);
+                energy[0] = re.mul_add(re, energy[0]);
+                energy[1] = im.mul_add(im, energy[1]);
+            }
+            out.put(Alone { f, value: v, root: z, residual: energy[0] + energy[1] });
+        }
     }
 }
 
@@ -727,8 +834,8 @@ fn singles_of<V: Vector, const MOST: usize>(comb: Bins<'_>, list: &[u32], out: &
     }
 }
 
-/// Decodes two frequencies in each listed bin of a comb: the vector form of [`decode_two`], but for
-/// values that are nearly parallel ([`CLOSE`]). `out` is as for [`comb_singles`].
+/// Decodes two frequencies in each listed bin of a comb: the vector form of [`decode_two`], where there are several
+/// lines but for values that are nearly parallel ([`CLOSE`]). `out` is as for [`comb_singles`].
 pub(crate) fn comb_doubles(comb: Bins<'_>, list: &[u32], out: &mut Vec<Doubles>) {
     by_fours(list, 2 * comb.offsets.len(), out, |list, out| doubles_part(comb, list, out));
 }
@@ -741,10 +848,140 @@ dispatch_rows! {
 #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
 fn doubles_body<const FMA: bool, R: Row>(comb: Bins<'_>, list: &[u32], out: &mut [Doubles]) {
     match comb.offsets.len() {
-        1 => doubles_of::<R::Wide, 1>(comb, list, out),
+        1 => pairs_of::<R::Wide, _>(comb, list, &mut Write(out)),
         2..=4 => doubles_of::<R::Wide, 4>(comb, list, out),
         _ => doubles_of::<R::Wide, MAX_LINES>(comb, list, out),
     }
+}
+
+/// Two frequencies in each of some bins, side by side: [`Doubles`] in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs<V> {
+    pub(crate) f: [V; 2],
+    pub(crate) values: [C<V>; 2],
+    pub(crate) roots: [C<V>; 2],
+    pub(crate) residual: V,
+    /// See [`Pair::apart`]; negative where there are no two frequencies.
+    pub(crate) apart: V,
+    /// Energy of the bins.
+    pub(crate) energy: V,
+}
+
+impl<V: Vector> Sink<Pairs<V>> for Write<'_, Doubles> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn put(&mut self, pairs: Pairs<V>) {
+        let Pairs { f, values, roots, residual, apart, .. } = pairs;
+        for (i, out) in self.next(V::COUNT / 4).iter_mut().enumerate() {
+            let first = Singles::of(f[0], values[0], roots[0], residual, i);
+            let second = Singles::of(f[1], values[1], roots[1], residual, i);
+            *out = Doubles { values: [first, second], apart: apart.four(i) };
+        }
+    }
+}
+
+/// [`doubles_of`] where there is one line.
+#[inline(always)] // must inherit the instruction set of its caller
+pub(crate) fn pairs_of<V: Vector, S: Sink<Pairs<V>>>(comb: Bins<'_>, list: &[u32], out: &mut S) {
+    let Bins { unity, lines: bins, size, modulus, .. } = comb;
+    let inverse_length = V::splat(1.0 / unity.order() as f64);
+    let (zero, one) = (V::splat(0.0), V::splat(1.0));
+    let bins = &bins[..size];
+    for list in list.chunks(ABREAST * V::COUNT) {
+        let mut lanes = [const { MaybeUninit::<([C<V>; 4], V::Mask)>::uninit() }; ABREAST];
+        let mut places = [const { MaybeUninit::<[V; 2]>::uninit() }; ABREAST];
+        let mut roots = [const { MaybeUninit::<[C<V>; 2]>::uninit() }; ABREAST];
+        let count = list.len().div_ceil(V::COUNT);
+        let (lanes, places, roots) =
+            (&mut lanes[..count], &mut places[..count], &mut roots[..count]);
+        for ((chunk, lanes), root) in list.chunks(V::COUNT).zip(&mut *lanes).zip(&mut *roots) {
+            let u = side_by_side(bins, filled::<V>(chunk));
+            let (c0, c1, bad) = recurrence(&u);
+            lanes.write((u, bad));
+            root.write(two_roots(c0, c1));
+        }
+        for ((chunk, root), f) in list.chunks(V::COUNT).zip(&*roots).zip(&mut *places) {
+            // SAFETY: written above, for every chunk, here and below.
+            let [z, w] = unsafe { root.assume_init() };
+            let residue = comb.residues(filled::<V>(chunk));
+            f.write([
+                snap_each(atan2_each(z.1, z.0), residue, unity, modulus),
+                snap_each(atan2_each(w.1, w.0), residue, unity, modulus),
+            ]);
+        }
+        for (root, f) in roots.iter_mut().zip(&*places) {
+            // SAFETY: see above.
+            let [f, g] = unsafe { f.assume_init() };
+            root.write([cis_each(f * inverse_length), cis_each(g * inverse_length)]);
+        }
+        for ((lanes, f), z) in lanes.iter().zip(places).zip(roots) {
+            // SAFETY: see above.
+            let ((u, bad), f, z) =
+                unsafe { (lanes.assume_init_ref(), f.assume_init(), z.assume_init()) };
+            let gram = common(z);
+            let det = V::splat(16.0) - norm_sqr_each(gram);
+            let apart = det * V::splat(0.0625);
+            let parallel = apart.below(V::splat(1e-12));
+            let inverse = one.div(one.where_or(parallel, det));
+            let (mut values, mut rest) = ([(zero, zero); 2], *u);
+            // Nearly parallel phasors lose digits, which solving for what is left brings back.
+            let passes = if apart.any_below(V::splat(CLOSE)) { 3 } else { 1 };
+            for _ in 0..passes {
+                let right = [project_each(&rest, z[0]), project_each(&rest, z[1])];
+                let mut p = solve_each(V::splat(4.0), gram, right);
+                for (p, value) in p.iter_mut().zip(&mut values) {
+                    *p = scale_each(*p, inverse);
+                    *value = (value.0 + p.0, value.1 + p.1);
+                }
+                for (tau, rest) in rest.iter_mut().enumerate() {
+                    *rest = (rest.0 - p[0].0 - p[1].0, rest.1 - p[0].1 - p[1].1);
+                    for i in 0..2 {
+                        if tau < 3 {
+                            p[i] = multiply_add(p[i], z[i], (zero, zero));
+                        }
+                    }
+                }
+            }
+            let mut energy = [zero; 2];
+            for rest in &rest {
+                energy[0] = rest.0.mul_add(rest.0, energy[0]);
+                energy[1] = rest.1.mul_add(rest.1, energy[1]);
+            }
+            let none = V::splat(-1.0);
+            let apart = none.where_or(*bad, none.where_or(parallel, apart));
+            let residual = energy[0] + energy[1];
+            let energy = energy_each(u);
+            out.put(Pairs { f, values, roots: z, residual, apart, energy });
+        }
+    }
+}
+
+/// Σ |lane|² of each bin.
+#[inline(always)] // eleven instructions
+fn energy_each<V: Vector>(u: &[C<V>; 4]) -> V {
+    (norm_sqr_each(u[0]) + norm_sqr_each(u[1])) + (norm_sqr_each(u[2]) + norm_sqr_each(u[3]))
+}
+
+/// The coefficients of the recurrence U\[t + 2\] + c1 U\[t + 1\] + c0 U\[t\] = 0 that four shifts obey, and where there
+/// is none.
+#[inline(always)] // must inherit the instruction set of its caller
+fn recurrence<V: Vector>(u: &[C<V>; 4]) -> (C<V>, C<V>, V::Mask) {
+    let det = cross(u[0], u[2], u[1], u[1]);
+    let size = norm_sqr_each(det);
+    let energy = energy_each(u);
+    let bad = size.below(energy * energy * V::splat(1e-24));
+    let inverse = V::splat(1.0).div(size.where_or(V::splat(0.0).below(size), V::splat(1.0)));
+    let c0 = against(cross(u[1], u[3], u[2], u[2]), det);
+    let c1 = against(cross(u[1], u[2], u[0], u[3]), det);
+    (scale_each(c0, inverse), scale_each(c1, inverse), bad)
+}
+
+/// The roots of z² + c1 z + c0.
+#[inline(always)] // must inherit the instruction set of its caller
+fn two_roots<V: Vector>(c0: C<V>, c1: C<V>) -> [C<V>; 2] {
+    let half = scale_each(c1, V::splat(-0.5));
+    let minus = (-c0.0, -c0.1);
+    let root = square_root_each(multiply_add(half, half, minus));
+    [(half.0 + root.0, half.1 + root.1), (half.0 - root.0, half.1 - root.1)]
 }
 
 /// a·b - c·d.
@@ -816,18 +1053,7 @@ fn solve_each<V: Vector>(m: V, g: C<V>, r: [C<V>; 2]) -> [C<V>; 2] {
 fn two_phases<V: Vector>(four: &[[C<V>; 4]]) -> ([V; 2], V::Mask) {
     let zero = (V::splat(0.0), V::splat(0.0));
     let (c0, c1, bad) = if let [u] = four {
-        let det = cross(u[0], u[2], u[1], u[1]);
-        let size = norm_sqr_each(det);
-        let mut energy = V::splat(0.0);
-        for u in u {
-            energy = energy + norm_sqr_each(*u);
-        }
-        let least = energy * energy * V::splat(1e-24);
-        let bad = size.below(least);
-        let inverse = V::splat(1.0).div(size.where_or(V::splat(0.0).below(size), V::splat(1.0)));
-        let c0 = against(cross(u[1], u[3], u[2], u[2]), det);
-        let c1 = against(cross(u[1], u[2], u[0], u[3]), det);
-        (scale_each(c0, inverse), scale_each(c1, inverse), bad)
+        recurrence(u)
     } else {
         let (mut a00, mut a11) = (V::splat(0.0), V::splat(0.0));
         let [mut a01, mut b0, mut b1] = [zero; 3];
@@ -850,11 +1076,8 @@ fn two_phases<V: Vector>(four: &[[C<V>; 4]]) -> ([V; 2], V::Mask) {
         let c1 = multiply_add(conj(minus), b0, scale_each(b1, a00));
         (scale_each(c0, inverse), scale_each(c1, inverse), bad)
     };
-    let half = scale_each(c1, V::splat(-0.5));
-    let (re, im) = multiply_add(half, half, zero);
-    let root = square_root_each((re - c0.0, im - c0.1));
-    let first = atan2_each(half.1 + root.1, half.0 + root.0);
-    let second = atan2_each(half.1 - root.1, half.0 - root.0);
+    let [z, w] = two_roots(c0, c1);
+    let (first, second) = (atan2_each(z.1, z.0), atan2_each(w.1, w.0));
     ([first, second], bad)
 }
 

@@ -87,10 +87,10 @@ fn peel_lines_body<const FMA: bool, R: Row>(
         let p = R::Wide::collect(positions);
         let before = p.floor();
         let gains = peel.kaiser.gains(p - before - R::Wide::splat(0.5));
-        let reached = each(before - R::Wide::splat(1.0));
+        let reached = (before - R::Wide::splat(1.0)).each();
         let mut of = [[0.0; 8]; REACH];
         for (of, gains) in of.iter_mut().zip(gains) {
-            *of = each(gains);
+            *of = gains.each();
         }
         for (&d, lines) in peel.offsets.iter().zip(&mut *lines) {
             let tones = tones::<R::Wide>(peel.unity, some, d);
@@ -120,16 +120,6 @@ fn filled_up(chunk: &[Coefficient]) -> [Coefficient; 8] {
     let mut filled = [Coefficient::NONE; 8];
     filled[..chunk.len()].copy_from_slice(chunk);
     filled
-}
-
-/// The numbers of a vector, and nothing after them.
-#[inline(always)] // must inherit the instruction set of its caller
-fn each<V: Vector>(v: V) -> [f64; 8] {
-    let mut each = [0.0; 8];
-    for i in 0..V::COUNT / 4 {
-        each[4 * i..4 * i + 4].copy_from_slice(&v.four(i));
-    }
-    each
 }
 
 /// The lanes a·e^{2πi f(d+τ)/n} of as many coefficients as a vector has numbers: [`tone`], side by side.

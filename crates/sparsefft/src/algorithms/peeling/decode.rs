@@ -163,7 +163,7 @@ impl Judge<'_> {
                     // SAFETY: as above.
                     let energy = unsafe { &mut *self.energy.at(b as usize) };
                     let apart = doubles.apart[i];
-                    if apart >= CLOSE {
+                    if apart >= CLOSE || apart >= 0.0 && self.comb.offsets.len() == 1 {
                         let left = doubles.residual(i);
                         self.take_two(b, || doubles.both(i), left, apart, energy, out);
                     } else if apart >= 0.0
