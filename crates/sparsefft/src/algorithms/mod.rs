@@ -12,12 +12,13 @@ pub(crate) use dense::non_finite;
 pub(crate) use taper::Tapered;
 
 use crate::certificate::Certificate;
+use crate::cpu::ticks::{Stopwatch, ticks};
 use crate::plan::{Method, Prepared, Workspace};
 use crate::problem::Algorithm;
 use crate::samples::Samples;
 use crate::spectrum::{Peak, Place};
 use crate::stages::Stage;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One running transform: the plan, the signal, the buffers, and what has been spent.
 pub(crate) struct Run<'a> {
@@ -30,6 +31,8 @@ pub(crate) struct Run<'a> {
     pub(crate) samples_unused: u64,
     /// Largest |x|² that a window hash has met: what one attempt has seen the next may not forget.
     pub(crate) peak: f64,
+    /// Whether samples come slowly: from main memory rather than a cache.
+    pub(crate) slow: bool,
     /// Who keeps the hashes of the voting algorithms, if not the CPU.
     pub(crate) keeper: Option<&'a dyn vote::Keeper>,
     /// Where the answer was computed, if elsewhere than the caller thinks.
@@ -41,11 +44,23 @@ impl<'a> Run<'a> {
         plan: &'a Prepared,
         signal: &'a dyn Samples,
         workspace: &'a mut Workspace,
-        started: Instant,
+        watch: Stopwatch,
     ) -> Self {
-        let clock = Clock::start(started);
-        let (samples_read, samples_unused, peak, keeper, place) = (0, 0, 0.0, None, None);
-        Run { plan, signal, workspace, clock, samples_read, samples_unused, peak, keeper, place }
+        let clock = Clock::start(watch);
+        let (samples_read, samples_unused, peak, slow) = (0, 0, 0.0, false);
+        let (keeper, place) = (None, None);
+        Run {
+            plan,
+            signal,
+            workspace,
+            clock,
+            samples_read,
+            samples_unused,
+            peak,
+            slow,
+            keeper,
+            place,
+        }
     }
 
     /// All samples where they lie, if that is in memory as complex f64; at least four.
@@ -67,19 +82,18 @@ pub(crate) struct Answer {
 /// Adds up time per stage, in ticks of any length: a transform of microseconds has no time to ask
 /// the system what time it is at every step.
 pub(crate) struct Clock {
-    started: Instant,
     last: u64,
     spent: [u64; Stage::ALL.len()],
 }
 
 impl Clock {
-    fn start(started: Instant) -> Self {
-        Clock { started, last: ticks(started), spent: [0; Stage::ALL.len()] }
+    fn start(watch: Stopwatch) -> Self {
+        Clock { last: watch.began(), spent: [0; Stage::ALL.len()] }
     }
 
     /// Charges the time since the last lap to a stage.
     pub(crate) fn lap(&mut self, stage: Stage) {
-        let now = ticks(self.started);
+        let now = ticks();
         self.spent[stage as usize] += now.saturating_sub(self.last);
         self.last = now;
     }
@@ -105,21 +119,6 @@ impl Clock {
             }
         }
         out
-    }
-}
-
-/// A counter that runs evenly.
-#[inline]
-fn ticks(started: Instant) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let _ = started;
-        // SAFETY: every processor of this architecture has the counter.
-        unsafe { std::arch::x86_64::_rdtsc() }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        started.elapsed().as_nanos() as u64
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod math;
 pub(crate) mod rows;
 pub(crate) mod team;
 pub(crate) mod threads;
+pub(crate) mod ticks;
 pub(crate) mod wide;
 
 /// Whether the processor has AVX2 and FMA.

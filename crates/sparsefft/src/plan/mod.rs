@@ -14,8 +14,10 @@ pub use choose::recommended_length;
 pub(crate) use choose::verify_buckets;
 pub(crate) use choose::{VERIFY_BETA, dense, dense_at_best, smooth_near, verifying};
 
+use crate::algorithms::peeling::sprint::{self, Witness};
 use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
+use crate::cpu::ticks::Stopwatch;
 use crate::dense::Fft;
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
@@ -31,10 +33,10 @@ use crate::stages::order::{bits, sort_by_number};
 use crate::stages::permute::Permutation;
 use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
-use crate::{Error, Verdict};
+use crate::{Complex, Error, Verdict};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A transform made ready. Cheap to clone, usable from many threads at once.
 #[derive(Clone)]
@@ -53,6 +55,8 @@ pub(crate) struct Prepared {
     tone_windows: Shelf<(f64, usize), ToneWindow>,
     /// Permutations by their numbers.
     permutations: [OnceLock<(u64, Permutation)>; 4],
+    /// What verifies a few coefficients, if it can be listed.
+    witness: OnceLock<Option<Witness>>,
     ladders: Mutex<Vec<Ladder>>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
@@ -124,6 +128,7 @@ impl Prepared {
             windows: Shelf::default(),
             tone_windows: Shelf::default(),
             permutations: Default::default(),
+            witness: OnceLock::new(),
             ladders: Mutex::default(),
             wanted: OnceLock::new(),
             wanted_sum: OnceLock::new(),
@@ -183,6 +188,11 @@ impl Prepared {
         made
     }
 
+    /// The window that verifies a few coefficients.
+    pub(crate) fn witness(&self, recipe: &Peeling) -> Option<&Witness> {
+        self.witness.get_or_init(|| Witness::new(self, recipe)).as_ref()
+    }
+
     /// The window over the lines of a tone comb.
     pub(crate) fn tone_window(&self, beta: f64, bins: usize) -> Arc<ToneWindow> {
         self.tone_windows.get((beta, bins), || ToneWindow::new(beta, bins))
@@ -222,9 +232,12 @@ pub struct Workspace {
     pub(crate) vote: algorithms::vote::Buffers,
     pub(crate) engine: algorithms::peeling::Buffers,
     pub(crate) dense: algorithms::dense::Buffers,
+    pub(crate) sprint: Option<Box<sprint::Room>>,
     /// Buffers of hashes.
     pub(crate) shells: Vec<Shell>,
     spare: Vec<Vec<Line>>,
+    /// Samples that came slowly.
+    pub(crate) copy: Vec<Complex<f64>>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
     /// Energies of tone combs.
@@ -375,14 +388,14 @@ impl Plan {
         place: Place,
         keeper: Option<&dyn algorithms::vote::Keeper>,
     ) -> Result<Spectrum, Error> {
-        let started = Instant::now();
+        let watch = Stopwatch::start();
         let problem = &self.inner.problem;
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
-        let mut run = Run::new(&self.inner, seen, workspace, started);
+        let mut run = Run::new(&self.inner, seen, workspace, watch);
         run.keeper = keeper.filter(|_| problem.taper == Taper::None);
         let mut answer = algorithms::run(&mut run)?;
         if !answer.in_order {
@@ -390,7 +403,7 @@ impl Plan {
             sort_by_number(&mut answer.peaks, spare, bits(problem.n), |p| p.index);
             answer.in_order = true;
         }
-        let elapsed = started.elapsed();
+        let elapsed = watch.elapsed();
         let read = run.samples_read + run.samples_unused;
         let stages = run.clock.stages(elapsed);
         let place = run.place.unwrap_or(place);
@@ -405,7 +418,7 @@ impl Plan {
         samples_read: u64,
         stages: Vec<(Stage, Duration)>,
         place: Place,
-        started: Instant,
+        started: std::time::Instant,
     ) -> Spectrum {
         self.spectrum(answer, samples_read, stages, place, started.elapsed())
     }
@@ -463,12 +476,12 @@ impl Plan {
         signal: &S,
         workspace: &mut Workspace,
     ) -> Result<Tones, Error> {
-        let started = Instant::now();
+        let watch = Stopwatch::start();
         let problem = &self.inner.problem;
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
-        let mut run = Run::new(&self.inner, &signal, workspace, started);
+        let mut run = Run::new(&self.inner, &signal, workspace, watch);
         let found = algorithms::tones::run(&mut run)?;
         let mut tones = found.tones;
         let count = tones.len();
@@ -479,7 +492,7 @@ impl Plan {
             tones.truncate(k as usize);
             tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
         }
-        let elapsed = started.elapsed();
+        let elapsed = watch.elapsed();
         let report = TonesReport {
             samples_read: run.samples_read,
             seed: problem.seed,

@@ -129,11 +129,7 @@ fn fold_walk_part_body<const FMA: bool, R: Row>(
         let met = (which.start * size + some.start - skip, which.len());
         peak = fold_rounds::<FMA, R>(taps, walk, met, size, asking, buckets, peak);
     }
-    let mut largest: f64 = 0.0;
-    for i in 0..R::Wide::COUNT / 4 {
-        largest = peak.four(i).into_iter().fold(largest, f64::max);
-    }
-    largest
+    peak.each().into_iter().fold(0.0, f64::max)
 }
 
 /// Buckets from which on it pays to know whether samples come slowly.
@@ -219,7 +215,6 @@ fn fold_some<const FMA: bool, R: Row, const COUNT: usize, const ASK: bool>(
     let n = samples.len();
     assert!(n >= 4);
     let last = n - 4;
-    let parts = 8 / R::Wide::COUNT;
     let far = if ASK { FAR * step % n } else { 0 };
     for bucket in buckets {
         if ASK {
@@ -242,23 +237,12 @@ fn fold_some<const FMA: bool, R: Row, const COUNT: usize, const ASK: bool>(
                 &around
             };
             let weight = R::Wide::splat(taps[tap[i]]);
-            for (part, sum) in sum[..parts].iter_mut().enumerate() {
-                let values = R::Wide::samples(values_of(four), part);
-                let square = values * values;
-                peak = (square + square.swapped()).max(peak);
-                *sum = weight.mul_add(values, *sum);
-            }
+            peak = add_weighted::<R>(four, weight, &mut sum, peak);
             let next = place + step;
             places[i] = next.min(next.wrapping_sub(n));
             tap[i] = tap[i].wrapping_add(ahead[i]);
         });
-        let (low, high) = if parts == 1 {
-            (sum[0].four(0), sum[0].four(1))
-        } else {
-            (sum[0].four(0), sum[1].four(0))
-        };
-        let (re, im) = F4::<FMA>(low).split(F4(high));
-        let line = R::of(re, im);
+        let line = taken_apart::<FMA, R>(sum);
         if more {
             R::load(bucket).plus(1.0, line).store(bucket);
         } else {
@@ -266,6 +250,71 @@ fn fold_some<const FMA: bool, R: Row, const COUNT: usize, const ASK: bool>(
         }
     }
     peak
+}
+
+/// Adds four samples times a weight to sums of them as they lie. Returns the larger of `peak` and the |samples|².
+#[inline(always)] // must inherit the instruction set of its caller
+fn add_weighted<R: Row>(
+    four: &[Complex<f64>; 4],
+    weight: R::Wide,
+    sum: &mut [R::Wide; 2],
+    mut peak: R::Wide,
+) -> R::Wide {
+    for (part, sum) in sum[..8 / R::Wide::COUNT].iter_mut().enumerate() {
+        let values = R::Wide::samples(values_of(four), part);
+        let square = values * values;
+        peak = (square + square.swapped()).max(peak);
+        *sum = weight.mul_add(values, *sum);
+    }
+    peak
+}
+
+/// Such sums as a line: real parts, and imaginary ones.
+#[inline(always)] // must inherit the instruction set of its caller
+fn taken_apart<const FMA: bool, R: Row>(sum: [R::Wide; 2]) -> R {
+    let high = if R::Wide::COUNT == 8 { sum[0].four(1) } else { sum[1].four(0) };
+    let (re, im) = F4::<FMA>(sum[0].four(0)).split(F4(high));
+    R::of(re, im)
+}
+
+/// One step of a walk that is listed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Step {
+    /// The first of its four samples.
+    pub(crate) place: usize,
+    pub(crate) weight: f64,
+}
+
+dispatch_rows! {
+    /// Overwrites every bucket by the sum of its steps: `rounds` for each, one bucket after the other. Steps that
+    /// pass the end of the samples are left out. Returns the largest |x|² of a sample.
+    pub(crate) fn fold_listed(
+        samples: &[Complex<f64>],
+        steps: &[Step],
+        rounds: usize,
+        buckets: &mut [Line],
+    ) -> f64 = fold_listed_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn fold_listed_body<const FMA: bool, R: Row>(
+    samples: &[Complex<f64>],
+    steps: &[Step],
+    rounds: usize,
+    buckets: &mut [Line],
+) -> f64 {
+    let mut peak = R::Wide::splat(0.0);
+    for (bucket, steps) in buckets.iter_mut().zip(steps.chunks_exact(rounds)) {
+        let mut sum = [R::Wide::splat(0.0); 2];
+        for step in steps {
+            if let Some(four) = samples.get(step.place..).and_then(<[_]>::first_chunk) {
+                let weight = R::Wide::splat(step.weight);
+                peak = add_weighted::<R>(four, weight, &mut sum, peak);
+            }
+        }
+        taken_apart::<FMA, R>(sum).store(bucket);
+    }
+    peak.each().into_iter().fold(0.0, f64::max)
 }
 
 /// Real and imaginary parts in turn.
@@ -288,6 +337,36 @@ fn around_the_end(samples: &[Complex<f64>], place: usize) -> [Complex<f64>; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A list of the steps of a walk gives the same sums.
+    #[test]
+    fn listed_steps_are_folded_like_a_walk() {
+        let samples: Vec<_> =
+            (0..997).map(|t| Complex::new((t % 13) as f64, (t * t % 7) as f64 - 3.0)).collect();
+        for (h, size) in [(30usize, 16usize), (5, 4), (61, 32)] {
+            let taps: Vec<f64> = (0..=h).map(|t| 1.0 / (1 + t) as f64).collect();
+            let rounds = (2 * h + 1).div_ceil(size);
+            let mut steps = vec![Step { place: 0, weight: 0.0 }; rounds * size];
+            let mut met = vec![0; size];
+            for i in 0..2 * h + 1 {
+                let b = (i + size * h - h) % size;
+                let place = (7 + 5 * i) % samples.len();
+                steps[rounds * b + met[b]] = Step { place, weight: taps[i.abs_diff(h)] };
+                met[b] += 1;
+            }
+            let mut listed = vec![Line::ZERO; size];
+            let mut walked = listed.clone();
+            let peak = fold_listed(&samples, &steps, rounds, &mut listed);
+            let walk = Walk { samples: &samples, start: 7, step: 5 };
+            // Steps without weight count among the largest samples.
+            assert!(peak >= fold_walk(&taps, walk, &mut walked));
+            for (a, b) in listed.iter().zip(&walked) {
+                for tau in 0..4 {
+                    assert!((a.lane(tau) - b.lane(tau)).norm() < 1e-12);
+                }
+            }
+        }
+    }
 
     #[test]
     fn each_step_reaches_its_bucket() {

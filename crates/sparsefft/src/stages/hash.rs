@@ -8,7 +8,7 @@
 //! Every offset D adds one line of four shifts to each bin. Values are amplitudes a = X/n.
 
 use crate::algorithms::Run;
-use crate::cpu::ahead::ask;
+use crate::cpu::ahead::{ask, copy_from_far};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
@@ -254,6 +254,13 @@ impl Hash {
                     let all = (reads as u64 - 1) * step + 4;
                     if let Some(part) = run.samples().filter(|_| start + all <= self.n) {
                         let part = &part[start as usize..(start + all) as usize];
+                        if run.slow {
+                            let mut copy = std::mem::take(&mut run.workspace.copy);
+                            copy_from_far(part, step as usize, reads, &mut copy);
+                            let outcome = self.append(run, d, Source::Samples(&copy, 4));
+                            run.workspace.copy = copy;
+                            return outcome;
+                        }
                         return self.append(run, d, Source::Samples(part, step as usize));
                     }
                 }

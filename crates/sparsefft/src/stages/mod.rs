@@ -11,6 +11,7 @@ pub(crate) mod bucket_fft;
 pub(crate) mod certify;
 pub(crate) mod estimate;
 pub(crate) mod factors;
+pub(crate) mod few;
 pub(crate) mod flat_hash;
 pub(crate) mod flat_window;
 pub(crate) mod fold;

@@ -38,6 +38,9 @@ const SETTLED: f64 = 1e-29;
 /// Least share of its own of a phasor whose value is as good as that.
 const APART: f64 = 0.05;
 
+/// Share of the energy that three frequencies do not foretell only where there are more: far above rounding.
+const MISSED: f64 = 1e-12;
+
 /// A bin with several frequencies, and its neighbouring shifts: the first four, and the next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shared {
@@ -57,6 +60,8 @@ pub(crate) struct Crowd {
     pub(crate) left: f64,
     /// The least share of a phasor that others do not cover; not above 0 where there is none.
     pub(crate) apart: f64,
+    /// Whether there are certainly more.
+    pub(crate) more: bool,
 }
 
 /// How many frequencies are looked for, and how.
@@ -132,7 +137,14 @@ fn some<V: Vector>(
     let near = 1e-3 * std::f64::consts::TAU * modulus as f64 / unity.order() as f64;
     let (small, count) = (near.clamp(1e-18, 1e-7), bins.len());
     match search {
-        Search::Closed => place(unity, modulus, &u, residues, three_phases(&u), count, out),
+        Search::Closed => {
+            let (turns, missed) = three_phases(&u);
+            let before = out.len();
+            place(unity, modulus, &u, residues, turns, count, out);
+            for (lane, crowd) in out[before..].iter_mut().enumerate() {
+                crowd.more = missed.four(lane / 4)[lane % 4] > MISSED;
+            }
+        }
         Search::Three => place(unity, modulus, &u, residues, phases::<V, 3>(&u, small), count, out),
         Search::Four => place(unity, modulus, &u, residues, phases::<V, 4>(&u, small), count, out),
     }
@@ -200,7 +212,8 @@ fn place<V: Vector, const M: usize>(
             c.z = Complex::new(at(z[i].0), at(z[i].1));
         }
         let (energy, residual, left) = (at(energy), at(residual), at(left));
-        out.push(Crowd { members, energy, residual, left, apart: at(system.apart) });
+        let apart = at(system.apart);
+        out.push(Crowd { members, energy, residual, left, apart, more: false });
     }
 }
 
@@ -240,8 +253,10 @@ fn expand<V: Vector>(row: [C<V>; 3], minors: [C<V>; 3]) -> C<V> {
 ///
 /// whose three roots are real. Of the three cube roots of e3 that with the largest a ≥ 0 keeps α away
 /// from half a turn.
+///
+/// Also the share of the last shift that these do not foretell from those before it, squared.
 #[inline(always)] // must inherit the instruction set of its caller
-fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 3] {
+fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> ([V; 3], V) {
     let (zero, one, third) = (V::splat(0.0), V::splat(1.0), V::splat(1.0 / 3.0));
     let none = (zero, zero);
     // Of the rows u0 u1 u2 u3, u1 u2 u3 u4, u2 u3 u4 u5.
@@ -251,6 +266,10 @@ fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 3] {
     let m2 = expand([u[2], u[3], u[5]], [p13, p03, p01]);
     let m1 = expand([u[2], u[4], u[5]], [p23, p03, p02]);
     let m0 = expand([u[3], u[4], u[5]], [p23, p13, p12]);
+    let foretold = expand([u[7], u[6], u[5]], [m3, m2, m1]);
+    let foretold = multiply_add((-m0.0, -m0.1), u[4], foretold);
+    let all = norm_sqr_each(m3) + norm_sqr_each(m2) + norm_sqr_each(m1) + norm_sqr_each(m0);
+    let missed = norm_sqr_each(foretold).div(all * energies(u)[0]);
     let e3 = against(m0, m3);
     let mut turn = atan2_each(e3.1, e3.0) * third;
     let back = conj(cis_each(turn));
@@ -282,7 +301,7 @@ fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 3] {
         let at = atan2_each(*turns, one).mul_add(V::splat(2.0), turn);
         *turns = at - at.round();
     }
-    turns
+    (turns, missed)
 }
 
 /// The polynomial c_0 + c_1 z + … + z^M.

@@ -9,11 +9,21 @@ use crate::plan;
 use crate::problem::Algorithm;
 use crate::spectrum::Peak;
 use crate::stages::Stage;
-use crate::stages::certify::threshold;
 use crate::stages::hash::Hash;
 use crate::stages::known::Sizes;
 use crate::stages::order::peaks_by_frequency;
 use crate::stages::window;
+
+/// Ratio of |a|² below which a coefficient beside a strong one is doubted.
+pub(super) const DOUBT: f64 = 1e-14;
+
+/// Gain of a window half way between two buckets, where it is least.
+pub(super) const LEAST_GAIN: f64 = 0.4;
+
+/// The least amplitude that lifts a bin above its limit for all that noise of this power in a lane can do.
+pub(super) fn shows(floor: f64, limit: f64, lanes: usize, sigmas: f64) -> f64 {
+    (limit.sqrt() + sigmas * floor.sqrt()) / (lanes as f64).sqrt()
+}
 
 /// So many coefficients are sorted by keys.
 const MANY: usize = 8192;
@@ -97,11 +107,9 @@ impl Engine<'_, '_> {
         }
         let detection_limit = match self.comb.as_ref().or(self.windows.first()) {
             Some(hash) => {
-                let m = hash.lanes() as f64;
-                let gain = if self.comb.is_some() { 1.0 } else { 0.4 };
-                let noise = self.floor(hash).sqrt();
-                let own = noise * (threshold(hash.lanes(), self.sigmas).sqrt() + self.sigmas)
-                    / (m.sqrt() * gain);
+                let gain = if self.comb.is_some() { 1.0 } else { LEAST_GAIN };
+                let limit = self.limit(hash, hash.lanes());
+                let own = shows(self.floor(hash), limit, hash.lanes(), self.sigmas) / gain;
                 // Four neighbouring shifts alone cannot tell a weak frequency from a strong one
                 // close by in the same bin; the independent hash can.
                 if hash.offsets.len() == 1 { own.max(verified_limit) } else { own }
@@ -176,8 +184,6 @@ impl Engine<'_, '_> {
     /// Drops coefficients that corrections have brought down to the floor, and those that stand in
     /// a bin which is explained without them. Returns the sizes of what stays.
     fn prune(&mut self) -> Result<Sizes, Error> {
-        /// Ratio of |a|² below which a coefficient beside a strong one is doubted.
-        const DOUBT: f64 = 1e-14;
         let least = self.negligible();
         let sizes = self.known.drop_small(least);
         if self.noisy || self.comb.is_none() || self.suspects.is_empty() {
@@ -290,8 +296,7 @@ impl Engine<'_, '_> {
         let sum = sizes.sum * (1.0 + 1e-9);
         let noise = self.noise * (20.0 + (4.0 * buckets as f64).ln());
         left += u64::from(self.run.peak.sqrt() > sum + noise.sqrt() + ROUNDING * self.power.sqrt());
-        // Half way between two buckets, where the gain is least.
-        let shows = (limit.sqrt() + self.sigmas * self.floor(&hash).sqrt()) / (2.0 * 0.4);
+        let shows = shows(self.floor(&hash), limit, hash.lanes(), self.sigmas) / LEAST_GAIN;
         if left == 0 && kept {
             // Its samples have been paid for: let them improve the values.
             self.windows.push(hash);

@@ -2,6 +2,7 @@
 
 use super::decode::{Findings, Limits, decode};
 use super::resolve::{self, GAP};
+use super::sprint::{self, Sprint};
 use super::{Outcome, refuse, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
@@ -18,7 +19,7 @@ use crate::stages::locate::{Found, MAX_LINES, comb_doubles, comb_singles};
 use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
-use crate::stages::window::BETAS;
+use crate::stages::window::{BETAS, Kaiser};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
@@ -31,9 +32,9 @@ pub(super) const WINDOW_ROUNDING: f64 = 1e-24;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.35;
 /// The same where its bins can still be doubled.
-const CROWDED_AT_FIRST: f64 = 0.47;
+pub(super) const CROWDED_AT_FIRST: f64 = 0.47;
 /// Power below which squares of samples lose their digits.
-const TINY_POWER: f64 = 1e-250;
+pub(super) const TINY_POWER: f64 = 1e-250;
 /// Least signal-to-noise ratio of a lane for which a ladder is built.
 const LEAST_GAMMA: f64 = 16.0;
 /// Least share of a phasor, over all lines, that the other one of a noisy bin must not cover: their
@@ -191,13 +192,9 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// Noise power that one lane of one bin of a hash holds: that of the samples, rounding, and
     /// what a window leaks.
     pub(super) fn floor(&self, hash: &Hash) -> f64 {
-        let rounding = ROUNDING * ROUNDING * self.power;
         match &hash.kind {
-            Kind::Comb => (self.noise + rounding) / hash.buckets as f64,
-            Kind::Window { kaiser, .. } => {
-                let tones = (self.power - self.noise).max(0.0);
-                (self.noise + rounding) * kaiser.energy() + kaiser.leak().powi(2) * tones
-            }
+            Kind::Comb => comb_floor(self.noise, self.power, hash.buckets),
+            Kind::Window { kaiser, .. } => window_floor(self.noise, self.power, kaiser),
         }
     }
 
@@ -208,13 +205,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// Lists the bins whose energy noise does not explain.
     pub(super) fn active(&self, hash: &Hash, out: &mut Vec<u32>) {
-        let limit = self.limit(hash, hash.lanes());
-        out.clear();
-        let mut places = [0; SOME + 8];
-        for (first, energy) in (0..).step_by(SOME).zip(hash.energy.chunks(SOME)) {
-            let count = list_above(energy, limit, first, &mut places);
-            out.extend_from_slice(&places[..count]);
-        }
+        list_above_all(&hash.energy, self.limit(hash, hash.lanes()), out);
     }
 
     /// [`active`](Engine::active), of a window those alone that hold more than their neighbours.
@@ -348,9 +339,11 @@ impl<'r, 'a> Engine<'r, 'a> {
         &mut self,
         [bins, room]: [usize; 2],
         previous: Option<Hash>,
+        begun: Option<Sprint>,
         ladder: &[u64],
     ) -> Result<Outcome, Error> {
         self.room = room;
+        let mut decoded = None;
         let mut comb = match previous {
             // What looked like noise in a coarse comb may be more coefficients than it has bins, where their
             // number is unknown: then the lines against it are not needed.
@@ -360,13 +353,20 @@ impl<'r, 'a> Engine<'r, 'a> {
                 let lines = if grows { 1 } else { usize::MAX };
                 coarse.refine(self.run, bins, lines)?
             }
-            None => {
-                let mut comb = Hash::comb(self.run, bins);
-                for &d in ladder {
-                    comb.measure_more(self.run, d)?;
+            None => match begun {
+                Some(Sprint::Measured(comb)) => comb,
+                Some(Sprint::Decoded(comb, room)) => {
+                    decoded = Some(room);
+                    comb
                 }
-                comb
-            }
+                _ => {
+                    let mut comb = Hash::comb(self.run, bins);
+                    for &d in ladder {
+                        comb.measure_more(self.run, d)?;
+                    }
+                    comb
+                }
+            },
         };
         self.power = comb.total / comb.lanes() as f64;
         if self.power < TINY_POWER && comb.measured_lines().iter().any(|line| *line != Line::ZERO) {
@@ -386,11 +386,16 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Short(refuse(self.run, TOO_NOISY, 1)));
         }
-        self.look(comb, active)
+        self.look(comb, active, decoded)
     }
 
     /// Decodes the active bins of a measured comb, with windows for what it leaves.
-    fn look(&mut self, mut comb: Hash, mut active: Vec<u32>) -> Result<Outcome, Error> {
+    fn look(
+        &mut self,
+        mut comb: Hash,
+        mut active: Vec<u32>,
+        decoded: Option<Box<sprint::Room>>,
+    ) -> Result<Outcome, Error> {
         let bins = comb.buckets;
         let least_noise = self.noise;
         let mut crowded = self.is_crowded(&comb, &active);
@@ -413,8 +418,15 @@ impl<'r, 'a> Engine<'r, 'a> {
             self.comb = Some(comb);
             return Ok(Outcome::Crowded);
         }
-        self.ask_for_verifying(&comb);
-        self.decode_comb(&mut comb, &active);
+        if let Some(room) = decoded {
+            let mut findings = self.findings();
+            room.hand_over(&mut comb, &mut findings);
+            self.take_findings(findings);
+            self.run.workspace.sprint = Some(room);
+        } else {
+            self.ask_for_verifying(&comb);
+            self.decode_comb(&mut comb, &active);
+        }
         self.run.workspace.lists[0] = active;
         self.run.clock.lap(Stage::Locate);
         self.comb = Some(comb);
@@ -528,7 +540,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             comb.sum_energies();
             let mut active = std::mem::take(&mut self.run.workspace.lists[0]);
             self.active(&comb, &mut active);
-            self.look(comb, active)?
+            self.look(comb, active, None)?
         } else if let Some(mut hash) = self.windows.pop() {
             hash.begin_peeling();
             hash.sum_energies();
@@ -720,15 +732,25 @@ impl<'r, 'a> Engine<'r, 'a> {
             loose: if self.noisy { LOOSE } else { 0.0 },
             misplaced: (!elsewhere).then(|| self.misplaced(comb, 5.0)),
         };
-        let mut findings = Findings {
+        let mut findings = self.findings();
+        let (bins, energy) = comb.bins_and_energy(self.unity);
+        decode(bins, energy, active, limits, &mut findings, &mut self.scratch.decode);
+        self.take_findings(findings);
+    }
+
+    /// What is known so far, for decoding to go on with.
+    fn findings(&mut self) -> Findings {
+        Findings {
             found: self.known.set_aside(),
             weak: self.weak,
             open: std::mem::take(&mut self.suspects),
             alike: std::mem::take(&mut self.scratch.alike),
             loose: std::mem::take(&mut self.loose),
-        };
-        let (bins, energy) = comb.bins_and_energy(self.unity);
-        decode(bins, energy, active, limits, &mut findings, &mut self.scratch.decode);
+        }
+    }
+
+    /// Takes over what decoding has found.
+    fn take_findings(&mut self, findings: Findings) {
         let Findings { found, weak, open, alike, loose } = findings;
         self.known.put_back(found);
         (self.weak, self.suspects, self.loose) = (weak, open, loose);
@@ -739,10 +761,7 @@ impl<'r, 'a> Engine<'r, 'a> {
     /// its bin of the comb allows is taken for it. One that is far weaker than what it shares its bin with may
     /// vanish in the rounding of that before it can be placed.
     pub(super) fn misplaced(&self, comb: &Hash, spread: f64) -> f64 {
-        /// Others of the bin may move along and make up for most of it.
-        const ALONE: f64 = 0.03;
-        let step = std::f64::consts::TAU * comb.buckets as f64 / self.n as f64;
-        ALONE * spread * step * step
+        misplaced(self.n, comb.buckets, spread)
     }
 
     /// Notes a decoded frequency, or that it is too weak to be placed.
@@ -804,6 +823,36 @@ impl<'r, 'a> Engine<'r, 'a> {
         if count > 16 && lanes > 0 {
             self.noise = sum / lanes as f64 * comb.buckets as f64;
         }
+    }
+}
+
+/// [`Engine::floor`] of a comb, for this noise and power of a sample.
+pub(super) fn comb_floor(noise: f64, power: f64, bins: usize) -> f64 {
+    (noise + ROUNDING * ROUNDING * power) / bins as f64
+}
+
+/// The same of a window.
+pub(super) fn window_floor(noise: f64, power: f64, kaiser: &Kaiser) -> f64 {
+    let tones = (power - noise).max(0.0);
+    let own = noise + ROUNDING * ROUNDING * power;
+    own * kaiser.energy() + kaiser.leak().powi(2) * tones
+}
+
+/// [`Engine::misplaced`] for n frequencies in so many bins.
+pub(super) fn misplaced(n: u64, bins: usize, spread: f64) -> f64 {
+    /// Others of the bin may move along and make up for most of it.
+    const ALONE: f64 = 0.03;
+    let step = std::f64::consts::TAU * bins as f64 / n as f64;
+    ALONE * spread * step * step
+}
+
+/// Lists the places of the values above a limit.
+pub(super) fn list_above_all(values: &[f64], limit: f64, out: &mut Vec<u32>) {
+    out.clear();
+    let mut places = [0; SOME + 8];
+    for (first, some) in (0..).step_by(SOME).zip(values.chunks(SOME)) {
+        let count = list_above(some, limit, first, &mut places);
+        out.extend_from_slice(&places[..count]);
     }
 }
 

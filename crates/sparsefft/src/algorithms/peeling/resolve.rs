@@ -25,6 +25,7 @@ use crate::stages::number::{coprime_part, smooth_divisors};
 use crate::stages::peel::{Coefficient, peel_all, peel_bin, peel_one};
 use crate::stages::prony::{Crowd, SHIFTS, Search, Shared, crowds};
 use crate::stages::triples::{THREE, Triple, triples};
+use crate::stages::unity::Unity;
 use crate::stages::window::{self, BETAS};
 use crate::{Complex, Error};
 
@@ -79,7 +80,7 @@ enum Start {
 }
 
 /// Offset of the coarser comb.
-const NEXT: u64 = 4;
+pub(super) const NEXT: u64 = 4;
 
 /// The offsets of the lines of a bin that a coarser comb has seen too.
 const BOTH: [u64; 2] = [0, NEXT];
@@ -90,6 +91,98 @@ impl Scratch {
         self.rough = 0;
         self.alike.clear();
     }
+}
+
+/// In the owners of coarse bins: nobody, and several.
+pub(super) const NONE: u32 = u32::MAX;
+pub(super) const SEVERAL: u32 = u32::MAX - 1;
+
+/// Whether the open bins of a comb are so few that a coarser one can tell about them, and its lines so far apart
+/// that the next shifts are not theirs too.
+pub(super) fn few_enough(n: u64, fine: u64, open: u64) -> bool {
+    8 * open <= fine && n >= 8 * fine
+}
+
+/// Bins of a coarser comb for open ones of a comb.
+pub(super) fn coarse_bins(fine: u64, open: u64, noisy: bool) -> u64 {
+    /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
+    const ROOM: u64 = 11;
+    /// The same in noise, of which they hold the more the fewer they are.
+    const ROOM_IN_NOISE: u64 = 20;
+    /// Coarse bins at least.
+    const LEAST: u64 = 16;
+    let room = if noisy { ROOM_IN_NOISE } else { ROOM };
+    let mut bins = fine;
+    while bins.is_multiple_of(2) && bins / 2 >= (room * open).max(LEAST) {
+        bins /= 2;
+    }
+    bins
+}
+
+/// For each bin of a coarser comb the open bin of the finer one that it holds: [`NONE`], or [`SEVERAL`].
+pub(super) fn list_owners(open: &[u32], bins: u64, owner: &mut Vec<u32>) {
+    owner.clear();
+    owner.resize(bins as usize, NONE);
+    for &b in open {
+        let owner = &mut owner[residue(b.into(), bins)];
+        *owner = if *owner == NONE { b } else { SEVERAL };
+    }
+}
+
+/// What bins with several frequencies may leave.
+pub(super) struct Bounds {
+    /// What noise and rounding leave beside three frequencies, and beside four.
+    pub(super) left: [f64; 2],
+    /// As for [`Engine::misplaced`].
+    pub(super) misplaced: f64,
+}
+
+/// Looks for three or four frequencies in bins of a comb; calls `take` with the bin, its members, and what they leave
+/// there. Bins that are not explained so stay.
+pub(super) fn search_crowds(
+    unity: Unity,
+    fine: usize,
+    bounds: Bounds,
+    bins: &mut Vec<Shared>,
+    found: &mut Vec<Crowd>,
+    mut take: impl FnMut(u32, &[Coefficient], f64),
+) {
+    // Three are looked for again where there may be no more.
+    let mut three = true;
+    for search in [Search::Closed, Search::Three, Search::Four] {
+        if bins.is_empty() {
+            return;
+        }
+        if search == Search::Three && !std::mem::take(&mut three) {
+            continue;
+        }
+        three = false;
+        crowds(unity, fine, search, bins, found);
+        let m = search.count();
+        let limit = bounds.left[m - 3];
+        let mut found = found.iter();
+        bins.retain(|bin| {
+            let Some(crowd) = found.next() else { return true };
+            if !explains(crowd, m, limit, bounds.misplaced) {
+                three |= !crowd.more;
+                return true;
+            }
+            take(bin.bin, &crowd.members[..m], crowd.left);
+            false
+        });
+    }
+}
+
+/// Whether m frequencies explain a bin, of which noise and rounding leave so much; `misplaced` is as for
+/// [`Engine::misplaced`].
+fn explains(crowd: &Crowd, m: usize, limit: f64, misplaced: f64) -> bool {
+    /// Least share of a phasor of its own.
+    const APART: f64 = 1e-12;
+    let most = limit + OWN_ROUNDING * crowd.energy;
+    let sizes = crowd.members[..m].iter().map(|c| c.a.norm_sqr());
+    let weakest = sizes.fold(f64::INFINITY, f64::min);
+    let placed = misplaced * crowd.apart * weakest > most;
+    crowd.apart > APART && crowd.residual <= most && placed
 }
 
 impl Engine<'_, '_> {
@@ -191,12 +284,6 @@ impl Engine<'_, '_> {
     /// open bin hold nothing else. Its samples lie beside those that were read.
     /// `first` are those known that were set aside.
     pub(super) fn decode_crowds(&mut self, first: &[Coefficient]) -> Result<(), Error> {
-        /// Coarse bins per open one: fewer leave more to other hashes, more cost more to read.
-        const ROOM: u64 = 11;
-        /// The same in noise, of which they hold the more the fewer they are.
-        const ROOM_IN_NOISE: u64 = 20;
-        /// Coarse bins at least.
-        const LEAST: u64 = 16;
         let open = self.suspects.len() as u64;
         let Some(comb) = &self.comb else { return Ok(()) };
         let fine = comb.buckets as u64;
@@ -204,26 +291,14 @@ impl Engine<'_, '_> {
         let suits = comb.offsets[0] == 0 && (comb.offsets.len() > 1) == self.noisy;
         // A menu holds no such samples.
         let planned = self.run.plan.menu().is_some();
-        if !suits || planned || 8 * open > fine || self.n < 8 * fine {
+        if !suits || planned || !few_enough(self.n, fine, open) {
             return Ok(());
         }
-        let room = if self.noisy { ROOM_IN_NOISE } else { ROOM };
-        let mut bins = fine;
-        while bins.is_multiple_of(2) && bins / 2 >= (room * open).max(LEAST) {
-            bins /= 2;
-        }
+        let bins = coarse_bins(fine, open, self.noisy);
         let mut coarse = Hash::comb(self.run, bins as usize);
         coarse.measure(self.run, NEXT)?;
-        // Which coarse bins hold one open bin, which several.
-        const NONE: u32 = u32::MAX;
-        const SEVERAL: u32 = u32::MAX - 1;
         let mut owner = std::mem::take(&mut self.scratch.owner);
-        owner.clear();
-        owner.resize(bins as usize, NONE);
-        for &b in &self.suspects {
-            let owner = &mut owner[(u64::from(b) % bins) as usize];
-            *owner = if *owner == NONE { b } else { SEVERAL };
-        }
+        list_owners(&self.suspects, bins, &mut owner);
         for c in first.iter().chain(self.known.iter()) {
             let b = residue(c.f, bins);
             if owner[b] != NONE {
@@ -245,13 +320,24 @@ impl Engine<'_, '_> {
             if self.noisy {
                 self.place_crowd(&mut comb, &shared, bins as f64 / fine as f64);
             } else {
-                for search in [Search::Closed, Search::Three, Search::Four] {
-                    if shared.is_empty() {
-                        break;
-                    }
-                    let limit = self.limit(&coarse, SHIFTS - search.count());
-                    self.decode_crowd(&mut comb, &mut shared, search, limit);
-                }
+                let mut found = std::mem::take(&mut self.scratch.crowds);
+                let bounds = Bounds {
+                    left: [3, 4].map(|m| self.limit(&coarse, SHIFTS - m)),
+                    misplaced: self.misplaced(&comb, 42.0),
+                };
+                let (known, energy) = (&mut self.known, &mut comb.energy);
+                search_crowds(
+                    self.unity,
+                    fine as usize,
+                    bounds,
+                    &mut shared,
+                    &mut found,
+                    |bin, members, left| {
+                        members.iter().for_each(|c| _ = known.push(*c));
+                        energy[bin as usize] = left;
+                    },
+                );
+                self.scratch.crowds = found;
                 if !shared.is_empty() || owner.contains(&SEVERAL) {
                     self.scratch.rough = bins as usize;
                     let of = |&b: &u32| coarse.measured[(u64::from(b) % bins) as usize];
@@ -265,36 +351,6 @@ impl Engine<'_, '_> {
         self.scratch.owner = owner;
         coarse.recycle(self.run);
         Ok(())
-    }
-
-    /// Decodes frequencies in each of these comb bins; those that they do not explain stay.
-    fn decode_crowd(
-        &mut self,
-        comb: &mut Hash,
-        shared: &mut Vec<Shared>,
-        search: Search,
-        limit: f64,
-    ) {
-        /// Least share of a phasor of its own.
-        const APART: f64 = 1e-12;
-        let misplaced = self.misplaced(comb, 42.0);
-        let mut found = std::mem::take(&mut self.scratch.crowds);
-        crowds(self.unity, comb.buckets, search, shared, &mut found);
-        let m = search.count();
-        let mut crowds = found.iter();
-        shared.retain(|bin| {
-            let explained = |c: &&Crowd| {
-                let most = limit + OWN_ROUNDING * c.energy;
-                let sizes = c.members[..m].iter().map(|c| c.a.norm_sqr());
-                let weakest = sizes.fold(f64::INFINITY, f64::min);
-                c.apart > APART && c.residual <= most && misplaced * c.apart * weakest > most
-            };
-            let Some(crowd) = crowds.next().filter(explained) else { return true };
-            crowd.members[..m].iter().for_each(|c| _ = self.known.push(*c));
-            comb.energy[bin.bin as usize] = crowd.left;
-            false
-        });
-        self.scratch.crowds = found;
     }
 
     /// Decodes three frequencies in each of these bins of a comb with noise, where they explain it. The
