@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cargo run --release --example promise -- [--trials N] [--class NAME]... [--seed S] [--trial I]
-//!                                          [--algorithm NAME] [--never-dense]
+//!                                          [--algorithm NAME] [--never-dense] [--stored]
 //! ```
 //! One line per class of signals; `--class` takes a name or the first words of it, `--trial`
 //! repeats a single one. `--never-dense` forbids the dense fallback, behind which a weak sparse
-//! path could hide. Exits with 1 if any answer was wrong and certified, or any transform
+//! path could hide; `--stored` keeps all samples in memory, up to 2^22 of them, where transforms read them in other
+//! ways. Exits with 1 if any answer was wrong and certified, or any transform
 //! failed. Times marked with * include computing the samples on demand.
 
 #[path = "../tests/common/mod.rs"]
@@ -23,6 +24,7 @@ struct Options {
     trial: Option<u64>,
     algorithm: Algorithm,
     fallback: Fallback,
+    stored: bool,
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -33,6 +35,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         trial: None,
         algorithm: Algorithm::Auto,
         fallback: Fallback::Auto,
+        stored: false,
     };
     while let Some(flag) = args.next() {
         let mut value = || args.next().ok_or(format!("{flag} needs a value"));
@@ -44,10 +47,11 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--trial" => options.trial = Some(number(value()?)?),
             "--algorithm" => options.algorithm = value()?.parse()?,
             "--never-dense" => options.fallback = Fallback::Never,
+            "--stored" => options.stored = true,
             _ => {
                 return Err(format!(
                     "unknown argument {flag}; known: --trials N, --class NAME, --seed S, \
-                     --trial I, --algorithm NAME, --never-dense"
+                     --trial I, --algorithm NAME, --never-dense, --stored"
                 ));
             }
         }
@@ -86,7 +90,12 @@ fn main() -> ExitCode {
     let mut kept = true;
     println!("{}", Tally::heading());
     for class in &chosen {
-        let tally = promise::run(class, options.seed, first, trials, &mut transform);
+        let tally = match options.stored {
+            true => {
+                promise::run_stored(class, options.seed, first, trials, 1 << 22, &mut transform)
+            }
+            false => promise::run(class, options.seed, first, trials, &mut transform),
+        };
         println!("{}", tally.line(class.name));
         for complaint in tally.complaints.iter().take(3) {
             eprintln!("  {complaint}");

@@ -45,6 +45,22 @@ fn sweep(chosen: impl Fn(&Class) -> bool) {
     assert!(demanded == 0 || rate >= 0.99, "first attempt: {first} of {demanded}\n{table}");
 }
 
+/// What few coefficients without noise take in memory is another way than that of computed samples.
+#[test]
+fn signals_in_memory() {
+    let mut broken = Vec::new();
+    let chosen = |c: &&Class| !is_noisy(c) && c.demand != Demand::Nothing && c.weight >= 0.5;
+    for class in promise::classes().iter().filter(chosen) {
+        let most = 1 << 18;
+        let tally = promise::run_stored(class, SEED, 0, 150, most, &mut common::transform);
+        if !tally.kept() {
+            broken.push(tally.line(class.name));
+            broken.extend(tally.complaints.into_iter().take(3));
+        }
+    }
+    assert!(broken.is_empty(), "the promise is broken:\n{}", broken.join("\n"));
+}
+
 /// The algorithms that are run only by name keep the promise too.
 #[test]
 fn voting_algorithms() {

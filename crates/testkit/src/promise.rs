@@ -8,8 +8,9 @@
 use crate::judge::{Answer, Asked, Judgement, NoiseHint, judge};
 use crate::rng::mix;
 use crate::signal::{Format, Pulses, Signal, Source};
-use crate::{Rng, Tone, generate};
+use crate::{C64, Rng, Tone, generate};
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 /// One trial: a signal and a question.
@@ -570,19 +571,42 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs trials `first..first + trials` of a class.
-pub fn run(
+/// What is handed to a transform: it judges.
+pub type Transform<'a> = &'a mut dyn FnMut(&Case, &Source) -> Result<Answer, String>;
+
+/// Runs trials `first..first + trials` of a class, each signal in the form that is made sooner.
+pub fn run(class: &Class, seed: u64, first: u64, trials: u64, transform: Transform<'_>) -> Tally {
+    let source = |case: &Case, buffer| Some(case.signal.source(case.expected_reads(), buffer));
+    run_as(class, seed, first..first + trials, transform, &source)
+}
+
+/// The same with all samples in memory, where transforms read them in other ways; trials with more than `most` of
+/// them are left out.
+pub fn run_stored(
     class: &Class,
     seed: u64,
     first: u64,
     trials: u64,
-    transform: &mut dyn FnMut(&Case, &Source) -> Result<Answer, String>,
+    most: u64,
+    transform: Transform<'_>,
+) -> Tally {
+    let source = |case: &Case, buffer| (case.signal.n <= most).then(|| case.signal.stored(buffer));
+    run_as(class, seed, first..first + trials, transform, &source)
+}
+
+/// Runs trials of a class on the signals that there are.
+fn run_as(
+    class: &Class,
+    seed: u64,
+    trials: Range<u64>,
+    transform: Transform<'_>,
+    source: &dyn Fn(&Case, Vec<C64>) -> Option<Source>,
 ) -> Tally {
     let mut tally = Tally::default();
     let mut buffer = Vec::new();
-    for trial in first..first + trials {
+    for trial in trials {
         let case = class.case(seed, trial);
-        let source = case.signal.source(case.expected_reads(), std::mem::take(&mut buffer));
+        let Some(source) = source(&case, std::mem::take(&mut buffer)) else { continue };
         tally.trials += 1;
         tally.lazy |= source.is_lazy();
         let result = transform(&case, &source);
@@ -635,7 +659,7 @@ pub fn matches(class: &Class, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{C64, oracle};
+    use crate::oracle;
 
     /// A transform that is right and says so.
     fn honest(case: &Case) -> Answer {
