@@ -9,6 +9,7 @@
 
 use super::recipe::{Estimate, First, Menu, Method, Peeling, Recipe};
 use crate::Error;
+use crate::algorithms::peeling::sprint::{MOST_BUCKETS, TIGHT};
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
 use crate::stages::certify::upper_quantile;
@@ -131,8 +132,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
     let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
     let beta = if snr.is_finite() { 16.0 } else { window::BETAS[4] };
-    let taps = window::length(beta, usize::try_from(buckets).ok()?) as f64;
-    let windowed = (taps < n as f64 / 2.0).then(|| {
+    let length = window::length(beta, usize::try_from(buckets).ok()?) as f64;
+    let windowed = (length < n as f64 / 2.0).then(|| {
         let rungs = rungs(snr, buckets as f64, n, 1);
         (First::Window { buckets: buckets as usize }, rungs, 0.0)
     });
@@ -143,6 +144,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
         return None;
     }
     let begin = begin(problem, first, snr);
+    let beta = if begin < first.bins() { TIGHT } else { beta };
+    let taps = window::length(beta, begin) as f64;
     let (rungs, b, k) = (ladder.len() as f64, begin as f64, k as f64);
     let transforms = rungs * b * (0.5 * b.log2() + 2.0);
     let noisy = snr.is_finite();
@@ -167,8 +170,9 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     Some((peeling, Estimate { algorithm, nanoseconds, samples }))
 }
 
-/// The bins that are tried at first: two for each coefficient leave one in 70 with three or more.
-/// Against noise, and where k is unknown or one pass has to do, they are all needed.
+/// The bins that are tried at first: two for each coefficient leave one in 70 with three or more, and a window with five
+/// buckets for each shows nearly all of them. Against noise, and where k is unknown or one pass has to do, they are all
+/// needed.
 fn begin(problem: &Problem, first: First, snr: f64) -> usize {
     match (first, problem.k()) {
         (First::Comb { bins }, Some(k))
@@ -178,6 +182,11 @@ fn begin(problem: &Problem, first: First, snr: f64) -> usize {
                 && !problem.one_pass =>
         {
             bins / 2
+        }
+        (First::Window { buckets }, Some(_))
+            if snr.is_infinite() && !problem.one_pass && buckets as u64 / 2 <= MOST_BUCKETS =>
+        {
+            buckets / 2
         }
         _ => first.bins(),
     }

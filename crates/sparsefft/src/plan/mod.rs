@@ -55,8 +55,8 @@ pub(crate) struct Prepared {
     tone_windows: Shelf<(f64, usize), ToneWindow>,
     /// Permutations by their numbers.
     permutations: [OnceLock<(u64, Permutation)>; 4],
-    /// What verifies a few coefficients, if it can be listed.
-    witness: OnceLock<Option<Witness>>,
+    /// What verifies k coefficients.
+    witness: OnceLock<Witness>,
     ladders: Mutex<Vec<Ladder>>,
     /// All that a one-pass plan may read, ascending; listed when first needed.
     wanted: OnceLock<Arc<[u64]>>,
@@ -188,9 +188,9 @@ impl Prepared {
         made
     }
 
-    /// The window that verifies a few coefficients.
-    pub(crate) fn witness(&self, recipe: &Peeling) -> Option<&Witness> {
-        self.witness.get_or_init(|| Witness::new(self, recipe)).as_ref()
+    /// The window that verifies k coefficients.
+    pub(crate) fn witness(&self, recipe: &Peeling, k: u64) -> &Witness {
+        self.witness.get_or_init(|| Witness::new(self, recipe, k))
     }
 
     /// The window over the lines of a tone comb.

@@ -572,7 +572,7 @@ pub(crate) fn conj<V: Vector>(a: C<V>) -> C<V> {
 
 /// Σ_τ line\[τ\]·conj(z)^τ.
 #[inline(always)] // twelve instructions
-fn project_each<V: Vector>(line: &[C<V>; 4], z: C<V>) -> C<V> {
+pub(crate) fn project_each<V: Vector>(line: &[C<V>; 4], z: C<V>) -> C<V> {
     let z = conj(z);
     let mut v = line[3];
     for tau in (0..3).rev() {
@@ -625,7 +625,7 @@ pub(crate) fn roots_of<V: Vector>(unity: Unity, f: [u64; 8], d: u64) -> C<V> {
 
 /// The bins of a chunk of at most COUNT; the last fills up.
 #[inline(always)] // a few loads
-fn filled<V: Vector>(chunk: &[u32]) -> [u32; 8] {
+pub(crate) fn filled<V: Vector>(chunk: &[u32]) -> [u32; 8] {
     if let Some(all) = chunk.first_chunk() {
         return *all;
     }
@@ -643,7 +643,7 @@ fn filled<V: Vector>(chunk: &[u32]) -> [u32; 8] {
 
 /// The lanes of some bins side by side.
 #[inline(always)] // must inherit the instruction set of its caller
-fn side_by_side<V: Vector>(bins: &[Line], pick: [u32; 8]) -> [C<V>; 4] {
+pub(crate) fn side_by_side<V: Vector>(bins: &[Line], pick: [u32; 8]) -> [C<V>; 4] {
     let mut lines = [&bins[pick[0] as usize]; 8];
     for (line, bin) in lines[..V::COUNT].iter_mut().zip(pick) {
         *line = &bins[bin as usize];
@@ -957,14 +957,14 @@ pub(crate) fn pairs_of<V: Vector, S: Sink<Pairs<V>>>(comb: Bins<'_>, list: &[u32
 
 /// Σ |lane|² of each bin.
 #[inline(always)] // eleven instructions
-fn energy_each<V: Vector>(u: &[C<V>; 4]) -> V {
+pub(crate) fn energy_each<V: Vector>(u: &[C<V>; 4]) -> V {
     (norm_sqr_each(u[0]) + norm_sqr_each(u[1])) + (norm_sqr_each(u[2]) + norm_sqr_each(u[3]))
 }
 
 /// The coefficients of the recurrence U\[t + 2\] + c1 U\[t + 1\] + c0 U\[t\] = 0 that four shifts obey, and where there
 /// is none.
 #[inline(always)] // must inherit the instruction set of its caller
-fn recurrence<V: Vector>(u: &[C<V>; 4]) -> (C<V>, C<V>, V::Mask) {
+pub(crate) fn recurrence<V: Vector>(u: &[C<V>; 4]) -> (C<V>, C<V>, V::Mask) {
     let det = cross(u[0], u[2], u[1], u[1]);
     let size = norm_sqr_each(det);
     let energy = energy_each(u);
@@ -977,7 +977,7 @@ fn recurrence<V: Vector>(u: &[C<V>; 4]) -> (C<V>, C<V>, V::Mask) {
 
 /// The roots of z² + c1 z + c0.
 #[inline(always)] // must inherit the instruction set of its caller
-fn two_roots<V: Vector>(c0: C<V>, c1: C<V>) -> [C<V>; 2] {
+pub(crate) fn two_roots<V: Vector>(c0: C<V>, c1: C<V>) -> [C<V>; 2] {
     let half = scale_each(c1, V::splat(-0.5));
     let minus = (-c0.0, -c0.1);
     let root = square_root_each(multiply_add(half, half, minus));

@@ -9,6 +9,7 @@ use std::fmt;
 
 pub(crate) mod bucket_fft;
 pub(crate) mod certify;
+pub(crate) mod clusters;
 pub(crate) mod estimate;
 pub(crate) mod factors;
 pub(crate) mod few;

@@ -138,7 +138,13 @@ fn some<V: Vector>(
     let (small, count) = (near.clamp(1e-18, 1e-7), bins.len());
     match search {
         Search::Closed => {
-            let (turns, missed) = three_phases(&u);
+            let rows = [0, 1, 2].map(|t| [u[t], u[t + 1], u[t + 2], u[t + 3]]);
+            let (turns, [m0, m1, m2, m3]) = three_phases(&rows);
+            // What the last shift should be by those before it.
+            let foretold = expand([u[7], u[6], u[5]], [m3, m2, m1]);
+            let foretold = multiply_add((-m0.0, -m0.1), u[4], foretold);
+            let all = norm_sqr_each(m3) + norm_sqr_each(m2) + norm_sqr_each(m1) + norm_sqr_each(m0);
+            let missed = norm_sqr_each(foretold).div(all * energies(&u)[0]);
             let before = out.len();
             place(unity, modulus, &u, residues, turns, count, out);
             for (lane, crowd) in out[before..].iter_mut().enumerate() {
@@ -229,10 +235,10 @@ fn energies<V: Vector>(u: &[C<V>; SHIFTS]) -> [V; 2] {
     [sums[0] + sums[1], sums[0]]
 }
 
-/// Of two rows of shifts, the second one step ahead, the minor of columns i and j.
+/// Of two rows the minor of columns i and j.
 #[inline(always)] // must inherit the instruction set of its caller
-fn minor<V: Vector>(u: &[C<V>; SHIFTS], i: usize, j: usize) -> C<V> {
-    cross(u[i], u[j + 1], u[j], u[i + 1])
+fn minor<V: Vector>(rows: [&[C<V>; 4]; 2], i: usize, j: usize) -> C<V> {
+    cross(rows[0][i], rows[1][j], rows[0][j], rows[1][i])
 }
 
 /// A determinant by its last row.
@@ -243,33 +249,29 @@ fn expand<V: Vector>(row: [C<V>; 3], minors: [C<V>; 3]) -> C<V> {
     multiply_add(row[0], minors[0], multiply_add(row[1], minus, last))
 }
 
-/// The phases of three frequencies, in turns per sample, from six of the shifts.
+/// The phases of three frequencies, in turns per sample, from three rows of four shifts that hold them: four
+/// neighbours among more shifts, or the shifts of three buckets; and the minors m_j of these rows without column j.
 ///
-/// The minors of three equations give e1 = Σ z_i, e2 and e3 = z_1 z_2 z_3. As |z_i| = 1, e2 = e3·conj(e1), and
-/// the mean of both removes errors across the circle. Turned back by a third of the phase of e3 the roots
-/// are e^{iα} with Σα = 0, and the tangents t of α/2 solve, with e1 = a + ib,
+/// The polynomial m_3 z³ - m_2 z² + m_1 z - m_0 has the roots z_i, which gives e1 = Σ z_i, e2 and e3 = z_1 z_2 z_3. As
+/// |z_i| = 1, e2 = e3·conj(e1), and the mean of both removes errors across the circle. Turned back by a third of the
+/// phase of e3 the roots are e^{iα} with Σα = 0, and the tangents t of α/2 solve, with e1 = a + ib,
 ///
 /// (a + 1) t³ + b t² + (a - 3) t + b = 0,
 ///
 /// whose three roots are real. Of the three cube roots of e3 that with the largest a ≥ 0 keeps α away
 /// from half a turn.
-///
-/// Also the share of the last shift that these do not foretell from those before it, squared.
 #[inline(always)] // must inherit the instruction set of its caller
-fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> ([V; 3], V) {
+pub(crate) fn three_phases<V: Vector>(rows: &[[C<V>; 4]; 3]) -> ([V; 3], [C<V>; 4]) {
     let (zero, one, third) = (V::splat(0.0), V::splat(1.0), V::splat(1.0 / 3.0));
     let none = (zero, zero);
-    // Of the rows u0 u1 u2 u3, u1 u2 u3 u4, u2 u3 u4 u5.
-    let (p01, p02, p03) = (minor(u, 0, 1), minor(u, 0, 2), minor(u, 0, 3));
-    let (p12, p13, p23) = (minor(u, 1, 2), minor(u, 1, 3), minor(u, 2, 3));
-    let m3 = expand([u[2], u[3], u[4]], [p12, p02, p01]);
-    let m2 = expand([u[2], u[3], u[5]], [p13, p03, p01]);
-    let m1 = expand([u[2], u[4], u[5]], [p23, p03, p02]);
-    let m0 = expand([u[3], u[4], u[5]], [p23, p13, p12]);
-    let foretold = expand([u[7], u[6], u[5]], [m3, m2, m1]);
-    let foretold = multiply_add((-m0.0, -m0.1), u[4], foretold);
-    let all = norm_sqr_each(m3) + norm_sqr_each(m2) + norm_sqr_each(m1) + norm_sqr_each(m0);
-    let missed = norm_sqr_each(foretold).div(all * energies(u)[0]);
+    let [first, second, last] = rows;
+    let two = [first, second];
+    let (p01, p02, p03) = (minor(two, 0, 1), minor(two, 0, 2), minor(two, 0, 3));
+    let (p12, p13, p23) = (minor(two, 1, 2), minor(two, 1, 3), minor(two, 2, 3));
+    let m3 = expand([last[0], last[1], last[2]], [p12, p02, p01]);
+    let m2 = expand([last[0], last[1], last[3]], [p13, p03, p01]);
+    let m1 = expand([last[0], last[2], last[3]], [p23, p03, p02]);
+    let m0 = expand([last[1], last[2], last[3]], [p23, p13, p12]);
     let e3 = against(m0, m3);
     let mut turn = atan2_each(e3.1, e3.0) * third;
     let back = conj(cis_each(turn));
@@ -301,7 +303,7 @@ fn three_phases<V: Vector>(u: &[C<V>; SHIFTS]) -> ([V; 3], V) {
         let at = atan2_each(*turns, one).mul_add(V::splat(2.0), turn);
         *turns = at - at.round();
     }
-    (turns, missed)
+    (turns, [m0, m1, m2, m3])
 }
 
 /// The polynomial c_0 + c_1 z + … + z^M.

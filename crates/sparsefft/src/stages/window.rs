@@ -153,6 +153,20 @@ impl Kaiser {
         ]
     }
 
+    /// Ĝ at distances of up to one bucket.
+    #[inline(always)] // part of vectorised loops
+    pub(crate) fn near<V: Vector>(&self, x: V) -> V {
+        let u = x.abs() - V::splat(0.5);
+        let square = u * u;
+        let mut sums = [V::splat(0.0); 2];
+        for c in &self.gains {
+            for i in 0..2 {
+                sums[i] = sums[i].mul_add(square, V::splat(c[i]));
+            }
+        }
+        sums[1].mul_add(u, sums[0])
+    }
+
     /// [`gains`](Kaiser::gains) of one frequency.
     #[inline(always)] // part of vectorised loops
     pub(crate) fn gains_of_one<const FMA: bool>(&self, u: f64) -> F4<FMA> {

@@ -190,7 +190,7 @@ pub(crate) fn sample_indices<'a>(
     };
     let first = match recipe.first {
         First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
-        First::Window { buckets } => window(buckets, BETAS[4], 0),
+        First::Window { .. } => window(recipe.begin, sprint::TIGHT, 0),
     };
     let verify = window(recipe.verify, recipe.verify_beta, VERIFY_STREAM);
     let ladder = recipe.ladder.clone();

@@ -1,0 +1,270 @@
+//! Lengths with a comb: bins with one frequency or two, and with three or four, for which a coarser comb gives the next
+//! four shifts.
+
+use super::{Room, Sprint, Witness, listed, transform};
+use crate::Error;
+use crate::algorithms::Run;
+use crate::algorithms::peeling::conclude::shows;
+use crate::algorithms::peeling::engine::{
+    CROWDED_AT_FIRST, OWN_ROUNDING, TINY_POWER, comb_floor, list_above_all, misplaced,
+};
+use crate::algorithms::peeling::resolve::{
+    Bounds, NEXT, SEVERAL, coarse_bins, few_enough, list_owners, search_crowds,
+};
+use crate::cpu::ahead::{ask, comes_slowly};
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::wide::Vector;
+use crate::plan::Peeling;
+use crate::samples::Line;
+use crate::stages::Stage;
+use crate::stages::few::{Few, Places, list_congruent, next};
+use crate::stages::fold::{Step, fold_listed};
+use crate::stages::hash::Hash;
+use crate::stages::known::residue;
+use crate::stages::locate::{Alone, Bins, Pairs, Sink, alone_of, norm_sqr_each, pairs_of};
+use crate::stages::peel::peel_bin;
+use crate::stages::prony::{SHIFTS, Shared};
+use crate::stages::unity::Unity;
+
+/// Most bins of a comb that is decoded so; the engine shares more of them among threads.
+pub(super) const MOST_BINS: usize = 512;
+
+/// What bins may leave to be taken.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Energy that one frequency may leave, and two, but for their own rounding.
+    left: [f64; 2],
+    /// What is left at least where one of two, of |a| = 1, is displaced.
+    misplaced: f64,
+}
+
+/// Runs as far as the signal is of the usual kind: at most k coefficients, and no noise.
+pub(super) fn sprint(run: &mut Run<'_>, recipe: &Peeling, k: u64) -> Result<Sprint, Error> {
+    let plan = run.plan;
+    let (n, witness) = (plan.problem.n, plan.witness(recipe, k));
+    let bins = recipe.begin;
+    ask_for_all(run, witness, bins);
+    let mut comb = Hash::comb(run, bins);
+    comb.measure_more(run, 0)?;
+    let power = comb.total / 4.0;
+    let floor = comb_floor(0.0, power, bins);
+    let mut room = run.workspace.sprint.take().unwrap_or_default();
+    list_above_all(&comb.energy, floor * witness.over[4], &mut room.active);
+    let crowded = room.active.len() as f64 > CROWDED_AT_FIRST * bins as f64;
+    if crowded || power < TINY_POWER {
+        run.workspace.sprint = Some(room);
+        return Ok(Sprint::Measured(comb));
+    }
+    let limits = Limits {
+        left: [3, 2].map(|lanes| floor * witness.over[lanes]),
+        misplaced: misplaced(n, bins, 5.0),
+    };
+    room.decode_comb(comb.bins(Unity::new(n)), limits);
+    run.clock.lap(Stage::Locate);
+    let whole = room.open.is_empty() || room.decode_crowds(run, &comb, witness, power)?;
+    if !whole || room.few.len() as u64 > k {
+        return Ok(Sprint::Decoded(comb, room));
+    }
+    let Some(limit) = room.verify(run, witness, [power, floor])? else {
+        return Ok(Sprint::Decoded(comb, room));
+    };
+    let own = shows(floor, floor * witness.over[4], 4, witness.sigmas);
+    let answer = room.answer(run, witness, bins, own.max(limit));
+    run.workspace.sprint = Some(room);
+    comb.recycle(run);
+    run.clock.lap(Stage::Certify);
+    Ok(Sprint::Certified(answer))
+}
+
+/// Where samples come slowly: asks for those that are read after the comb, which verify, and which crowded bins need;
+/// such bins are common.
+fn ask_for_all(run: &mut Run<'_>, witness: &Witness, bins: usize) {
+    let Some(samples) = listed(run, witness) else { return };
+    run.slow = comes_slowly(samples, witness.steps[0].place);
+    if run.slow {
+        let near = |place: usize| ask::<_, true>(samples.as_ptr().wrapping_add(place));
+        witness.steps.iter().for_each(|step| near(step.place));
+        let coarse = coarse_bins(bins as u64, 1, false) as usize;
+        (0..coarse).for_each(|j| near(j * (samples.len() / coarse) + NEXT as usize));
+    }
+}
+
+impl Room {
+    /// Decodes the active bins of a comb that hold one frequency or two.
+    fn decode_comb(&mut self, bins: Bins<'_>, limits: Limits) {
+        let Room { few, active, shared, open, places, .. } = self;
+        // An eighth of the bins may turn out to hold four.
+        few.clear(2 * active.len() + bins.size / 4);
+        places.resize((few.len() + active.len() + 8).max(places.len()), 0);
+        let count = take_alone(bins, active, limits, few, places);
+        shared.clear();
+        shared.extend(places[..count].iter().map(|&i| active[i as usize]));
+        let count = take_pairs(bins, shared, limits, few, places);
+        open.clear();
+        open.extend(places[..count].iter().map(|&i| shared[i as usize]));
+        self.plain = few.len();
+    }
+
+    /// Decodes three or four frequencies in the open bins of a comb; whether that explains all of them. The engine
+    /// reads more of a coarser comb than here, where so few bins are open.
+    fn decode_crowds(
+        &mut self,
+        run: &mut Run<'_>,
+        comb: &Hash,
+        witness: &Witness,
+        power: f64,
+    ) -> Result<bool, Error> {
+        let (n, fine) = (run.plan.problem.n, comb.buckets as u64);
+        if !few_enough(n, fine, self.open.len() as u64) {
+            return Ok(false);
+        }
+        // The fewest that tell them apart.
+        let mut bins = coarse_bins(fine, 1, false);
+        list_owners(&self.open, bins, &mut self.owner);
+        while self.owner.contains(&SEVERAL) {
+            bins *= 2;
+            list_owners(&self.open, bins, &mut self.owner);
+        }
+        self.measure_coarse(run, bins)?;
+        let Room { few, open, places, crowded, crowds, coarse, .. } = self;
+        let unity = Unity::new(n);
+        places.resize((few.len() + 8).max(places.len()), 0);
+        let count = list_congruent(few, open, bins as usize, places);
+        for &i in &places[..count] {
+            let c = few.get(i as usize);
+            let b = residue(c.f, bins);
+            peel_bin(&mut coarse[b..=b], &[NEXT], unity, &c);
+        }
+        crowded.clear();
+        crowded.extend(open.iter().map(|&bin| {
+            let next = coarse[residue(bin.into(), bins)];
+            Shared { bin, lines: [comb.measured[bin as usize], next] }
+        }));
+        let floor = comb_floor(0.0, power, bins as usize);
+        let bounds = Bounds {
+            left: [3, 4].map(|m| floor * witness.over[SHIFTS - m]),
+            misplaced: misplaced(n, comb.buckets, 42.0),
+        };
+        search_crowds(unity, comb.buckets, bounds, crowded, crowds, |_, members, _| {
+            members.iter().for_each(|c| few.push(c));
+        });
+        run.clock.lap(Stage::Locate);
+        Ok(crowded.is_empty())
+    }
+
+    /// Measures a coarser comb at the next shifts.
+    fn measure_coarse(&mut self, run: &mut Run<'_>, bins: u64) -> Result<(), Error> {
+        let Room { steps, folded, coarse, scratch, .. } = self;
+        let size = bins as usize;
+        let Some(samples) = run.samples() else {
+            let mut hash = Hash::comb(run, size);
+            hash.measure_more(run, NEXT)?;
+            coarse.clear();
+            coarse.extend_from_slice(hash.measured_lines());
+            hash.recycle(run);
+            return Ok(());
+        };
+        let (apart, weight) = (samples.len() / size, 1.0 / bins as f64);
+        steps.clear();
+        steps.extend((0..size).map(|j| Step { place: j * apart + NEXT as usize, weight }));
+        folded.resize(size, Line::ZERO);
+        coarse.resize(size, Line::ZERO);
+        run.peak = run.peak.max(fold_listed(samples, steps, 1, folded));
+        run.samples_read += 4 * bins;
+        transform(&run.plan.fft(size), folded, coarse, scratch);
+        Ok(())
+    }
+}
+
+dispatch_rows! {
+    /// Takes what explains bins as one frequency. Lists the places of the others and returns how many these are.
+    fn take_alone(
+        bins: Bins<'_>,
+        list: &[u32],
+        limits: Limits,
+        few: &mut Few,
+        left: &mut [u32],
+    ) -> usize = take_alone_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn take_alone_body<const FMA: bool, R: Row>(
+    bins: Bins<'_>,
+    list: &[u32],
+    limits: Limits,
+    few: &mut Few,
+    left: &mut [u32],
+) -> usize {
+    let mut take = Take { few, limits, left: Places::<R>::new(left), at: 0, end: list.len() };
+    alone_of::<R::Wide, _>(bins, list, &mut take);
+    take.left.count()
+}
+
+dispatch_rows! {
+    /// [`take_alone`] for two frequencies in each bin.
+    fn take_pairs(
+        bins: Bins<'_>,
+        list: &[u32],
+        limits: Limits,
+        few: &mut Few,
+        left: &mut [u32],
+    ) -> usize = take_pairs_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn take_pairs_body<const FMA: bool, R: Row>(
+    bins: Bins<'_>,
+    list: &[u32],
+    limits: Limits,
+    few: &mut Few,
+    left: &mut [u32],
+) -> usize {
+    let mut take = Take { few, limits, left: Places::<R>::new(left), at: 0, end: list.len() };
+    pairs_of::<R::Wide, _>(bins, list, &mut take);
+    take.left.count()
+}
+
+/// Takes frequencies that explain their bins.
+struct Take<'a, R> {
+    few: &'a mut Few,
+    limits: Limits,
+    left: Places<'a, R>,
+    /// Bins of the list so far, and all.
+    at: usize,
+    end: usize,
+}
+
+impl<R: Row> Sink<Alone<R::Wide>> for Take<'_, R> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn put(&mut self, alone: Alone<R::Wide>) {
+        let Alone { f, value, root, residual } = alone;
+        // What a frequency explains and what it leaves is all there is.
+        let energy = norm_sqr_each(value).mul_add(R::Wide::splat(4.0), residual);
+        let [left, _] = self.limits.left;
+        let most = energy.mul_add(R::Wide::splat(OWN_ROUNDING), R::Wide::splat(left));
+        let (all, here) = next::<R::Wide>(self.at, self.end);
+        let taken = residual.below_bits(most) & all;
+        self.few.keep(taken, f, value, root);
+        self.left.add(all & !taken, self.at);
+        self.at += here;
+    }
+}
+
+impl<R: Row> Sink<Pairs<R::Wide>> for Take<'_, R> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn put(&mut self, pairs: Pairs<R::Wide>) {
+        let Pairs { f, values, roots, residual, apart, energy } = pairs;
+        let Limits { left: [_, left], misplaced } = self.limits;
+        let most = energy.mul_add(R::Wide::splat(OWN_ROUNDING), R::Wide::splat(left));
+        let (p, q) = (norm_sqr_each(values[0]), norm_sqr_each(values[1]));
+        let weaker = p.where_or(p.below(q), q);
+        // Not above 0 where there are no two.
+        let moved = weaker * apart * R::Wide::splat(misplaced);
+        let (all, here) = next::<R::Wide>(self.at, self.end);
+        let taken = residual.below_bits(most) & most.below_bits(moved) & all;
+        self.few.keep(taken, f[0], values[0], roots[0]);
+        self.few.keep(taken, f[1], values[1], roots[1]);
+        self.left.add(all & !taken, self.at);
+        self.at += here;
+    }
+}

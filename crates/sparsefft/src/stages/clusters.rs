@@ -1,0 +1,338 @@
+//! locate: up to three frequencies around a bucket of a window, side by side.
+//!
+//! A bucket holds V\[τ\] = Σ a_i g_i z_i^τ over the frequencies within two buckets of it, with z_i = e^{2πi f_i/n} and
+//! known gains g_i; its neighbours hold the same frequencies with other gains. From the recurrence of the four
+//! shifts, or of those of three buckets, come the z_i:
+//!
+//! - one that lies [near](NEAR) the bucket is placed: the nearest whole number must belong there, which a wrong one
+//!   does once in some hundred times;
+//! - one farther away may be far too weak here to be placed; it stays what it is, and only its part is left out;
+//! - what is left of the bucket then tells whether this explains it.
+//!
+//! The value of a frequency that is placed is good to what others leave of its bucket, and can be improved later.
+
+use crate::cpu::math::{atan2_each, cis_each};
+use crate::cpu::rows::{Row, dispatch_rows};
+use crate::cpu::wide::Vector;
+use crate::samples::Line;
+use crate::stages::factors::Factors;
+use crate::stages::few::{Few, Places, Spread, next};
+use crate::stages::locate::{
+    Alone, Bins, C, Sink, against, alone_of, conj, energy_each, filled, multiply_add,
+    norm_sqr_each, project_each, recurrence, scale_each, side_by_side, snap_each, two_roots,
+};
+use crate::stages::prony::three_phases;
+use crate::stages::unity::Unity;
+
+/// Farthest from the middle of a bucket, in buckets, that a frequency is placed by it.
+const NEAR: f64 = 0.8;
+
+/// The buckets of a window less what is known, and what they may hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) unity: Unity,
+    pub(crate) spread: Spread<'a>,
+    pub(crate) lines: &'a [Line],
+    /// Energy that one frequency may leave of a bucket, two, and three.
+    pub(crate) left: [f64; 3],
+    /// And the share of its energy that others may leave.
+    pub(crate) share: f64,
+}
+
+impl Around<'_> {
+    /// Which of these frequencies lie near these buckets, and the gains there.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn near<V: Vector>(&self, f: V, bucket: V) -> (V, V) {
+        let size = self.spread.buckets as f64;
+        let away = self.spread.positions(f) - bucket;
+        let away = (away * V::splat(1.0 / size)).round().negate_mul_add(V::splat(size), away);
+        (away.abs(), self.spread.kaiser.near(away))
+    }
+
+    /// The nearest frequency to this phase, in turns per sample.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn whole<V: Vector>(&self, turns: V) -> V {
+        snap_each(turns, V::splat(0.0), self.unity, 1)
+    }
+}
+
+dispatch_rows! {
+    /// Takes what explains buckets as one frequency near each. Lists the places of the others, with room for eight
+    /// more, and returns how many these are.
+    pub(crate) fn take_one_each(
+        around: Around<'_>,
+        list: &[u32],
+        few: &mut Few,
+        left: &mut [u32],
+    ) -> usize = take_one_each_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn take_one_each_body<const FMA: bool, R: Row>(
+    around: Around<'_>,
+    list: &[u32],
+    few: &mut Few,
+    left: &mut [u32],
+) -> usize {
+    let Around { unity, spread, lines, .. } = around;
+    let bins = Bins { unity, lines, size: spread.buckets, modulus: 1, offsets: &[0] };
+    let mut take = Take { around, list, few, left: Places::<R>::new(left), at: 0 };
+    alone_of::<R::Wide, _>(bins, list, &mut take);
+    take.left.count()
+}
+
+/// Takes frequencies of a list of buckets.
+struct Take<'a, R> {
+    around: Around<'a>,
+    list: &'a [u32],
+    few: &'a mut Few,
+    left: Places<'a, R>,
+    /// Buckets so far.
+    at: usize,
+}
+
+impl<R: Row> Sink<Alone<R::Wide>> for Take<'_, R> {
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn put(&mut self, alone: Alone<R::Wide>) {
+        let Alone { f, value, root, residual } = alone;
+        let (all, here) = next::<R::Wide>(self.at, self.list.len());
+        let bucket = R::Wide::of_whole(filled::<R::Wide>(&self.list[self.at..self.at + here]));
+        let (away, gain) = self.around.near(f, bucket);
+        // What a frequency explains and what it leaves is all there is.
+        let energy = norm_sqr_each(value).mul_add(R::Wide::splat(4.0), residual);
+        let most =
+            energy.mul_add(R::Wide::splat(self.around.share), R::Wide::splat(self.around.left[0]));
+        let near = away.below_bits(R::Wide::splat(NEAR));
+        let taken = residual.below_bits(most) & near & all;
+        let value = scale_each(value, R::Wide::splat(1.0).div(gain));
+        self.few.keep(taken, f, value, root);
+        self.left.add(all & !taken, self.at);
+        self.at += here;
+    }
+}
+
+dispatch_rows! {
+    /// [`take_one_each`] for two frequencies around each bucket.
+    pub(crate) fn take_two_each(
+        around: Around<'_>,
+        list: &[u32],
+        few: &mut Few,
+        left: &mut [u32],
+    ) -> usize = take_two_each_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn take_two_each_body<const FMA: bool, R: Row>(
+    around: Around<'_>,
+    list: &[u32],
+    few: &mut Few,
+    left: &mut [u32],
+) -> usize {
+    let (zero, one) = (R::Wide::splat(0.0), R::Wide::splat(1.0));
+    let inverse_length = R::Wide::splat(1.0 / around.unity.order() as f64);
+    let mut left = Places::<R>::new(left);
+    for (i, chunk) in list.chunks(R::Wide::COUNT).enumerate() {
+        let at = R::Wide::COUNT * i;
+        let (all, _) = next::<R::Wide>(at, list.len());
+        let pick = filled::<R::Wide>(chunk);
+        let bucket = R::Wide::of_whole(pick);
+        let u = side_by_side::<R::Wide>(around.lines, pick);
+        let (c0, c1, _) = recurrence(&u);
+        let mut z = two_roots(c0, c1);
+        let (mut f, mut gains, mut near) = ([zero; 2], [one; 2], [0; 2]);
+        for i in 0..2 {
+            f[i] = around.whole(atan2_each(z[i].1, z[i].0));
+            let (away, gain) = around.near(f[i], bucket);
+            let is_near = away.below(R::Wide::splat(NEAR));
+            let placed = cis_each(f[i] * inverse_length);
+            z[i] = (placed.0.where_or(is_near, z[i].0), placed.1.where_or(is_near, z[i].1));
+            near[i] = away.below_bits(R::Wide::splat(NEAR));
+            gains[i] = gain;
+        }
+        // Roots that stay what they are may not lie on the circle.
+        let size = |z: C<R::Wide>| {
+            let s = norm_sqr_each(z);
+            s.mul_add(s.mul_add(s + one, one), one)
+        };
+        let (m, k) = (size(z[0]), size(z[1]));
+        let w = against(z[1], z[0]);
+        let mut gram = (one, zero);
+        for _ in 0..3 {
+            gram = multiply_add(gram, w, (one, zero));
+        }
+        let det = m * k - norm_sqr_each(gram);
+        let inverse = one.div(det);
+        let right = [project_each(&u, z[0]), project_each(&u, z[1])];
+        let minus = (-gram.0, -gram.1);
+        let values = [
+            scale_each(multiply_add(minus, right[1], scale_each(right[0], k)), inverse),
+            scale_each(multiply_add(conj(minus), right[0], scale_each(right[1], m)), inverse),
+        ];
+        let (mut p, mut residual) = (values, [zero; 2]);
+        for (tau, u) in u.iter().enumerate() {
+            let rest = (u.0 - p[0].0 - p[1].0, u.1 - p[0].1 - p[1].1);
+            residual[0] = rest.0.mul_add(rest.0, residual[0]);
+            residual[1] = rest.1.mul_add(rest.1, residual[1]);
+            for i in 0..2 {
+                if tau < 3 {
+                    p[i] = multiply_add(p[i], z[i], (zero, zero));
+                }
+            }
+        }
+        let most =
+            energy_each(&u).mul_add(R::Wide::splat(around.share), R::Wide::splat(around.left[1]));
+        let apart = R::Wide::splat(1e-12).below_bits(det);
+        let explained = (residual[0] + residual[1]).below_bits(most) & apart & all;
+        for i in 0..2 {
+            let value = scale_each(values[i], one.div(gains[i]));
+            few.keep(explained & near[i], f[i], value, z[i]);
+        }
+        left.add(all & !(explained & (near[0] | near[1])), at);
+    }
+    left.count()
+}
+
+dispatch_rows! {
+    /// [`take_one_each`] for three frequencies around each bucket, which its neighbours hold, too.
+    pub(crate) fn take_three_each(
+        around: Around<'_>,
+        list: &[u32],
+        few: &mut Few,
+        left: &mut [u32],
+    ) -> usize = take_three_each_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn take_three_each_body<const FMA: bool, R: Row>(
+    around: Around<'_>,
+    list: &[u32],
+    few: &mut Few,
+    left: &mut [u32],
+) -> usize {
+    /// Share of a value by which that of a neighbouring bucket may differ.
+    const ALIKE: f64 = 1e-3;
+    let (zero, one) = (R::Wide::splat(0.0), R::Wide::splat(1.0));
+    let inverse_length = R::Wide::splat(1.0 / around.unity.order() as f64);
+    let mask = around.spread.buckets as u32 - 1;
+    let mut left = Places::<R>::new(left);
+    for (i, chunk) in list.chunks(R::Wide::COUNT).enumerate() {
+        let at = R::Wide::COUNT * i;
+        let (all, _) = next::<R::Wide>(at, list.len());
+        let pick = filled::<R::Wide>(chunk);
+        let mut rows = [[(zero, zero); 4]; 3];
+        for (shift, row) in [u32::MAX, 0, 1].into_iter().zip(&mut rows) {
+            let mut there = pick;
+            for b in &mut there {
+                *b = b.wrapping_add(shift) & mask;
+            }
+            *row = side_by_side::<R::Wide>(around.lines, there);
+        }
+        let bucket = R::Wide::of_whole(pick);
+        let (turns, _) = three_phases(&rows);
+        let (mut f, mut z, mut near) = ([zero; 3], [(zero, zero); 3], [0; 3]);
+        let mut gains = [[one; 3]; 3];
+        for i in 0..3 {
+            f[i] = around.whole(turns[i]);
+            let (away, gain) = around.near(f[i], bucket);
+            let is_near = away.below(R::Wide::splat(NEAR));
+            let turn = (f[i] * inverse_length).where_or(is_near, turns[i]);
+            z[i] = cis_each(turn);
+            near[i] = away.below_bits(R::Wide::splat(NEAR));
+            gains[i][1] = gain;
+        }
+        let mut gram = [[(R::Wide::splat(4.0), zero); 3]; 3];
+        for i in 0..3 {
+            for j in 0..i {
+                let w = against(z[j], z[i]);
+                let mut sum = (one, zero);
+                for _ in 0..3 {
+                    sum = multiply_add(sum, w, (one, zero));
+                }
+                gram[i][j] = sum;
+            }
+        }
+        let factors = Factors::new(gram);
+        let u = &rows[1];
+        let right = [project_each(u, z[0]), project_each(u, z[1]), project_each(u, z[2])];
+        let values = factors.solve(right);
+        let (mut p, mut residual) = (values, [zero; 2]);
+        for (tau, u) in u.iter().enumerate() {
+            let re = u.0 - p[0].0 - p[1].0 - p[2].0;
+            let im = u.1 - p[0].1 - p[1].1 - p[2].1;
+            residual[0] = re.mul_add(re, residual[0]);
+            residual[1] = im.mul_add(im, residual[1]);
+            for i in 0..3 {
+                if tau < 3 {
+                    p[i] = multiply_add(p[i], z[i], (zero, zero));
+                }
+            }
+        }
+        let most =
+            energy_each(u).mul_add(R::Wide::splat(around.share), R::Wide::splat(around.left[2]));
+        let apart = R::Wide::splat(1e-9).below_bits(factors.least);
+        let explained = (residual[0] + residual[1]).below_bits(most) & apart & all;
+        let _ = ALIKE;
+        let mut some = 0;
+        for i in 0..3 {
+            let taken = explained & near[i];
+            let value = scale_each(values[i], one.div(gains[i][1]));
+            few.keep(taken, f[i], value, z[i]);
+            some |= taken;
+        }
+        left.add(all & !some, at);
+    }
+    left.count()
+}
+
+dispatch_rows! {
+    /// The energies of lines, preceded by the last one and followed by the first one. Returns their sum.
+    pub(crate) fn energies_around(lines: &[Line], out: &mut [f64]) -> f64 = energies_around_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn energies_around_body<const FMA: bool, R: Row>(lines: &[Line], out: &mut [f64]) -> f64 {
+    let size = lines.len();
+    assert!(size.is_multiple_of(8) && out.len() == size + 2);
+    let mut total = [0.0; 8];
+    for (eight, out) in lines.as_chunks::<8>().0.iter().zip(out[1..].as_chunks_mut::<8>().0) {
+        *out = R::energies(eight);
+        for i in 0..8 {
+            total[i] += out[i];
+        }
+    }
+    (out[0], out[size + 1]) = (out[size], out[1]);
+    total.iter().sum()
+}
+
+dispatch_rows! {
+    /// Lists the places of energies, as [`energies_around`] writes them, that are above a limit and not below their
+    /// neighbours. There is room for eight more.
+    pub(crate) fn list_peaks(energy: &[f64], limit: f64, out: &mut [u32]) -> usize = list_peaks_body
+}
+
+#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
+fn list_peaks_body<const FMA: bool, R: Row>(energy: &[f64], limit: f64, out: &mut [u32]) -> usize {
+    let limit = R::Wide::splat(limit);
+    let mut places = Places::<R>::new(out);
+    let count = energy.len() - 2;
+    for at in (0..count).step_by(8) {
+        let (Some(before), Some(here), Some(after)) = (
+            energy[at..].first_chunk::<8>(),
+            energy[at + 1..].first_chunk::<8>(),
+            energy[at + 2..].first_chunk::<8>(),
+        ) else {
+            break;
+        };
+        let mut bits = 0;
+        for i in 0..8 / R::Wide::COUNT {
+            let here = R::Wide::part(here, i);
+            let peak = limit.below_bits(here)
+                & !here.below_bits(R::Wide::part(before, i))
+                & !here.below_bits(R::Wide::part(after, i));
+            let own = ((1u32 << R::Wide::COUNT) - 1) as u8;
+            bits |= (peak & own) << (R::Wide::COUNT * i);
+        }
+        places.add(bits, at);
+    }
+    places.count()
+}
