@@ -164,13 +164,9 @@ impl<const FMA: bool> Vector for F4<FMA> {
         b.above_bits(self) as u8
     }
 
-    #[inline(always)] // some instructions, but no branch
+    #[inline(always)] // two instructions and a load
     fn keep(self, bits: u8, out: &mut [f64; 8]) {
-        let mut count = 0;
-        for (i, value) in self.0.into_iter().enumerate() {
-            out[count] = value;
-            count += usize::from(bits >> i & 1);
-        }
+        out[..4].copy_from_slice(&F4::kept(self, bits));
     }
 
     #[inline(always)] // one instruction
@@ -203,6 +199,25 @@ impl<const FMA: bool> Vector for F4<FMA> {
         lines
     }
 }
+
+/// For each set of four bits, where the halves of the numbers come from whose bits are set.
+const KEPT: [[u32; 8]; 16] = {
+    let mut table = [[0; 8]; 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let (mut i, mut count) = (0, 0);
+        while i < 4 {
+            if bits >> i & 1 == 1 {
+                table[bits][2 * count] = 2 * i;
+                table[bits][2 * count + 1] = 2 * i + 1;
+                count += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
 
 /// 2^52 + 2^51: whole numbers that are added to it stand in its lowest bits, negative ones as the
 /// processor writes them.
@@ -433,6 +448,44 @@ impl<const FMA: bool> F4<FMA> {
                 F4(store(_mm256_add_pd(_mm256_blend_pd::<0b1100>(ab, cd), inner)))
             },
             F4([a.sum(), b.sum(), c.sum(), d.sum()])
+        )
+    }
+
+    /// The numbers whose bits are set, in order, and anything after them.
+    #[inline(always)] // two instructions and a load
+    fn kept(self, bits: u8) -> [f64; 4] {
+        let order = &KEPT[usize::from(bits & 15)];
+        vector!(
+            {
+                // Halves of the numbers, as no instruction moves whole ones by a table.
+                let order = _mm256_loadu_si256(order.as_ptr().cast());
+                let values = _mm256_castpd_ps(load(self.0));
+                store(_mm256_castps_pd(_mm256_permutevar8x32_ps(values, order)))
+            },
+            each(|i| self.0[order[2 * i] as usize / 2])
+        )
+    }
+
+    /// How many of all numbers are below each of some.
+    #[inline(always)] // five instructions for each number
+    pub(super) fn ranks(all: &[u32], some: &[u32; 16]) -> [u32; 16] {
+        vector!(
+            {
+                // Numbers are compared as if they had signs: what is below 0 comes first.
+                let turn = _mm256_set1_epi32(i32::MIN);
+                let turned = |of: *const u32| _mm256_xor_si256(_mm256_loadu_si256(of.cast()), turn);
+                let some = [turned(some.as_ptr()), turned(some[8..].as_ptr())];
+                let mut sums = [_mm256_setzero_si256(); 2];
+                for &other in all {
+                    let other = _mm256_xor_si256(_mm256_set1_epi32(other as i32), turn);
+                    sums = [
+                        _mm256_sub_epi32(sums[0], _mm256_cmpgt_epi32(some[0], other)),
+                        _mm256_sub_epi32(sums[1], _mm256_cmpgt_epi32(some[1], other)),
+                    ];
+                }
+                std::mem::transmute::<[__m256i; 2], [u32; 16]>(sums)
+            },
+            some.map(|number| all.iter().filter(|other| **other < number).count() as u32)
         )
     }
 
