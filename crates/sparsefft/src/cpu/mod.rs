@@ -20,11 +20,13 @@ pub(crate) mod threads;
 pub(crate) mod ticks;
 pub(crate) mod wide;
 
-/// Whether the processor has AVX2 and FMA.
+/// Whether the processor has AVX2 and FMA, and counts bits, as all that have these do.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)] // a load: the macros keep what they found
 pub(crate) fn has_fma() -> bool {
-    std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")
+    std::is_x86_feature_detected!("avx2")
+        && std::is_x86_feature_detected!("fma")
+        && std::is_x86_feature_detected!("popcnt")
 }
 
 /// Whether the processor has vectors of eight f64: AVX-512.
@@ -45,7 +47,7 @@ macro_rules! dispatch {
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2,fma")]
+                #[target_feature(enable = "avx2,fma,popcnt")]
                 fn wide($($arg: $ty),*) $(-> $ret)? {
                     $body::<true>($($arg),*)
                 }

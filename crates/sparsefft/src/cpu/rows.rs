@@ -573,11 +573,11 @@ macro_rules! dispatch_rows {
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+                #[target_feature(enable = "avx512f,avx512vl,avx2,fma,popcnt")]
                 fn whole($($arg: $ty),*) $(-> $ret)? {
                     $body::<true, $crate::cpu::rows::Whole>($($arg),*)
                 }
-                #[target_feature(enable = "avx2,fma")]
+                #[target_feature(enable = "avx2,fma,popcnt")]
                 fn wide($($arg: $ty),*) $(-> $ret)? {
                     $body::<true, $crate::cpu::rows::Halves<true>>($($arg),*)
                 }
