@@ -2,7 +2,7 @@
 //!
 //! Results never depend on it: every item is computed alone and kept in order.
 
-use super::team;
+use super::team::{self, Wanted};
 use crate::dense::Shared;
 
 /// Samples read, or operations of that cost, below which waking a thread costs more than it saves.
@@ -10,13 +10,20 @@ use crate::dense::Shared;
 const WORTHWHILE: u64 = 1 << 15;
 /// The same for a whole transform: what fits one core's cache is not worth being carried to others.
 const LARGE: u64 = 1 << 16;
+/// The same where others are far away.
+const LARGER: u64 = 1 << 19;
 /// The same for one step among members of a team, who are awake.
 const SHARED: u64 = 1 << 12;
 
 /// Runs a transform whose largest step is of this size (in samples read), with a team if that is worth
 /// it: [`piece`], [`reduce_chunks`] and [`for_each`] share work among its members.
 pub(crate) fn with_team<R>(work: u64, f: impl FnOnce() -> R) -> R {
-    team::gather(work >= LARGE, f)
+    let wanted = match work {
+        ..LARGE => Wanted::None,
+        LARGE..LARGER => Wanted::Near,
+        _ => Wanted::All,
+    };
+    team::gather(wanted, f)
 }
 
 /// Whether there is a team, and work of this size (in samples read) for it.

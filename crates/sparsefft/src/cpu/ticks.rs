@@ -81,6 +81,33 @@ impl Stopwatch {
     }
 }
 
+/// The nanoseconds that `f` takes, where that can be told.
+#[cfg_attr(not(feature = "rayon"), allow(dead_code))] // only teams ask
+pub(crate) fn time<R>(f: impl FnOnce() -> R) -> Option<f64> {
+    let rate = f64::from_bits(RATE.load(Ordering::Relaxed));
+    let began = in_order();
+    f();
+    let took = in_order().saturating_sub(began);
+    (rate > 0.0).then_some(took as f64 * rate)
+}
+
+/// The counter once all before has ended and before anything after begins.
+#[cfg_attr(not(feature = "rayon"), allow(dead_code))] // as above
+fn in_order() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::_mm_lfence;
+        // SAFETY: every processor of this architecture can wait so.
+        unsafe { _mm_lfence() };
+        let now = ticks();
+        // SAFETY: as above.
+        unsafe { _mm_lfence() };
+        now
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    ticks()
+}
+
 /// Sets the rate once it can be known.
 #[cold]
 fn learn() {
@@ -106,6 +133,9 @@ mod tests {
         let (at, watch) = (Instant::now(), Stopwatch::start());
         assert_eq!(watch.at.is_none(), is_even());
         std::thread::sleep(LONG_ENOUGH);
+        let took = time(|| std::thread::sleep(LONG_ENOUGH));
+        assert_eq!(took.is_some(), is_even());
+        assert!(took.is_none_or(|took| took >= 0.99 * LONG_ENOUGH.as_nanos() as f64));
         let (short, long) = (watch.elapsed(), at.elapsed());
         assert!(short <= long + long / 100 && short >= LONG_ENOUGH - LONG_ENOUGH / 100);
         assert!(Stopwatch { began: u64::MAX, at: None }.elapsed() < LONG_ENOUGH);
