@@ -79,6 +79,11 @@ impl Times {
         result
     }
 
+    /// Notes what somebody else has timed.
+    pub fn push(&mut self, seconds: f64) {
+        self.0.push(seconds);
+    }
+
     fn quantile(&self, p: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -113,6 +118,7 @@ impl Times {
 pub fn seconds(t: f64) -> String {
     let (value, unit) = match t {
         t if t.is_nan() => return "–".to_string(),
+        t if t < 1e-6 => (1e9 * t, "ns"),
         t if t < 1e-3 => (1e6 * t, "µs"),
         t if t < 1.0 => (1e3 * t, "ms"),
         t => (t, "s"),

@@ -7,6 +7,8 @@ use crate::peers::{Dense, oxifft};
 use serde_json::{Value, json};
 use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Spectrum};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a part found.
 pub struct Outcome {
@@ -72,7 +74,7 @@ fn ours(signals: &[Signal], problem: &Problem, repetitions: usize, cold: bool) -
         let first = plan.transform(&*signal.samples).expect("the samples are finite");
         judge(&mut ours, &first);
         // A few milliseconds bring the clock and the branch predictors to where steady work has them.
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while begun.elapsed().as_millis() < 5 {
             plan.transform(&*signal.samples).expect("as before");
         }
@@ -278,6 +280,20 @@ pub fn targets(options: &Options) -> Outcome {
     Outcome { table, drawing: None, rows: raw }
 }
 
+/// Time that a pool works before it is timed: threads that were asleep may wake on a core that is taken, and
+/// the system needs some milliseconds to see that.
+const AWAKE: Duration = Duration::from_millis(10);
+
+/// Calls `f` until the pool of this thread is awake, then times a few more calls; `judge` sees what all give.
+fn awake<R>(times: &mut Times, f: impl Fn() -> R, mut judge: impl FnMut(R)) {
+    let start = Instant::now();
+    judge(f());
+    while start.elapsed() < AWAKE {
+        judge(f());
+    }
+    (0..5).for_each(|_| judge(times.add(&f)));
+}
+
 /// One thread beside all of them: large transforms, batches, and one small transform, which must not
 /// lose.
 pub fn threads(options: &Options) -> Outcome {
@@ -292,9 +308,10 @@ pub fn threads(options: &Options) -> Outcome {
     let mut raw = Vec::new();
     // Nothing but registers: what the machine gives at most at this hour.
     let mut times = [Times::default(), Times::default()];
-    for _ in 0..if options.quick { 11 } else { 41 } {
+    for _ in 0..if options.quick { 5 } else { 25 } {
         for (pool, times) in pools.iter().zip(&mut times) {
-            times.add(|| pool.install(|| rayon::join(multiplications, multiplications)));
+            let both = || rayon::join(multiplications, multiplications);
+            pool.install(|| awake(times, both, |_| ()));
         }
     }
     let [one, all] = &times;
@@ -308,6 +325,12 @@ pub fn threads(options: &Options) -> Outcome {
         "work": "multiplications in registers", "threads": count,
         "one": one.json(), "all": all.json(),
     }));
+    let there_and_back = pools[1].install(line_there_and_back);
+    let text = there_and_back.text();
+    let _ = writeln!(table, "| a cache line to another core and back | | {text} | | |");
+    raw.push(
+        json!({ "work": "a cache line to another core and back", "all": there_and_back.json() }),
+    );
     let single: [(&str, u64, u64, Algorithm); 7] = [
         ("one transform", 1 << 22, 50, Algorithm::Auto),
         ("one transform", 1 << 22, 4096, Algorithm::Auto),
@@ -326,18 +349,16 @@ pub fn threads(options: &Options) -> Outcome {
         let mut times = [Times::default(), Times::default()];
         let (mut right, mut runs) = (0, 0);
         // Turn by turn, so that both meet the same machine.
-        for round in 0..if options.quick { 11 } else { 41 } {
+        for _ in 0..if options.quick { 5 } else { 25 } {
             for (pool, times) in pools.iter().zip(&mut times) {
-                let answers = pool.install(|| {
-                    plan.transform_batch(&batch);
-                    let run = || plan.transform_batch(&batch);
-                    if round == 0 { run() } else { times.add(run) }
-                });
-                for s in answers.into_iter().flatten() {
-                    let found = s.peaks().iter().map(|p| p.index);
-                    right += usize::from(s.certificate().is_certified() && signal.agrees(found));
-                    runs += 1;
-                }
+                let judge = |answers: Vec<Result<Spectrum, _>>| {
+                    for s in answers.into_iter().flatten() {
+                        let found = s.peaks().iter().map(|p| p.index);
+                        right += u64::from(s.certificate().is_certified() && signal.agrees(found));
+                        runs += 1u64;
+                    }
+                };
+                pool.install(|| awake(times, || plan.transform_batch(&batch), judge));
             }
         }
         let [one, all] = &times;
@@ -355,6 +376,48 @@ pub fn threads(options: &Options) -> Outcome {
         }));
     }
     Outcome { table, drawing: None, rows: raw }
+}
+
+/// Time in which two threads of this pool hand a cache line to each other and back: cores that share a cache
+/// take 60 ns or so, others several times as long. Nothing if there is one thread.
+fn line_there_and_back() -> Times {
+    const TURNS: usize = 1000;
+    let mut times = Times::default();
+    if rayon::current_num_threads() < 2 {
+        return times;
+    }
+    let line = AtomicUsize::new(0);
+    let wait_for = |turn| {
+        let mut looks = 0u32;
+        while line.load(Ordering::Acquire) != turn {
+            looks += 1;
+            // Both may be on one core for a while.
+            if looks > 10_000 {
+                std::thread::yield_now();
+            }
+        }
+    };
+    let mut ours = || {
+        for chunk in 0..100 {
+            let start = Instant::now();
+            for i in chunk * TURNS..(chunk + 1) * TURNS {
+                line.store(2 * i + 1, Ordering::Release);
+                wait_for(2 * i + 2);
+            }
+            times.push(start.elapsed().as_secs_f64() / TURNS as f64);
+        }
+    };
+    let theirs = || {
+        for i in 0..100 * TURNS {
+            wait_for(2 * i + 1);
+            line.store(2 * i + 2, Ordering::Release);
+        }
+    };
+    rayon::scope(|scope| {
+        scope.spawn(|_| theirs());
+        ours();
+    });
+    times
 }
 
 /// Half a millisecond of multiplications, each of which waits for the one before.
