@@ -209,8 +209,6 @@ fn take_three_each_body<const FMA: bool, R: Row>(
     few: &mut Few,
     left: &mut [u32],
 ) -> usize {
-    /// Share of a value by which that of a neighbouring bucket may differ.
-    const ALIKE: f64 = 1e-3;
     let (zero, one) = (R::Wide::splat(0.0), R::Wide::splat(1.0));
     let inverse_length = R::Wide::splat(1.0 / around.unity.order() as f64);
     let mask = around.spread.buckets as u32 - 1;
@@ -230,7 +228,7 @@ fn take_three_each_body<const FMA: bool, R: Row>(
         let bucket = R::Wide::of_whole(pick);
         let (turns, _) = three_phases(&rows);
         let (mut f, mut z, mut near) = ([zero; 3], [(zero, zero); 3], [0; 3]);
-        let mut gains = [[one; 3]; 3];
+        let mut gains = [one; 3];
         for i in 0..3 {
             f[i] = around.whole(turns[i]);
             let (away, gain) = around.near(f[i], bucket);
@@ -238,7 +236,7 @@ fn take_three_each_body<const FMA: bool, R: Row>(
             let turn = (f[i] * inverse_length).where_or(is_near, turns[i]);
             z[i] = cis_each(turn);
             near[i] = away.below_bits(R::Wide::splat(NEAR));
-            gains[i][1] = gain;
+            gains[i] = gain;
         }
         let mut gram = [[(R::Wide::splat(4.0), zero); 3]; 3];
         for i in 0..3 {
@@ -271,11 +269,10 @@ fn take_three_each_body<const FMA: bool, R: Row>(
             energy_each(u).mul_add(R::Wide::splat(around.share), R::Wide::splat(around.left[2]));
         let apart = R::Wide::splat(1e-9).below_bits(factors.least);
         let explained = (residual[0] + residual[1]).below_bits(most) & apart & all;
-        let _ = ALIKE;
         let mut some = 0;
         for i in 0..3 {
             let taken = explained & near[i];
-            let value = scale_each(values[i], one.div(gains[i][1]));
+            let value = scale_each(values[i], one.div(gains[i]));
             few.keep(taken, f[i], value, z[i]);
             some |= taken;
         }
@@ -335,4 +332,180 @@ fn list_peaks_body<const FMA: bool, R: Row>(energy: &[f64], limit: f64, out: &mu
         places.add(bits, at);
     }
     places.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Complex;
+    use crate::stages::number::Rng;
+    use crate::stages::peel::Coefficient;
+    use crate::stages::permute::Permutation;
+    use crate::stages::window::{Kaiser, REACH};
+
+    const BUCKETS: usize = 64;
+    /// All of the functions, by the number of frequencies that they look for.
+    type Taker = fn(Around<'_>, &[u32], &mut Few, &mut [u32]) -> usize;
+    const TAKERS: [Taker; 3] = [take_one_each, take_two_each, take_three_each];
+
+    /// A window, and what its buckets hold.
+    struct Scene {
+        unity: Unity,
+        permutation: Permutation,
+        kaiser: Kaiser,
+        lines: Vec<Line>,
+    }
+
+    impl Scene {
+        fn new(n: u64, seed: u64) -> Self {
+            Scene {
+                unity: Unity::new(n),
+                permutation: Permutation::random(n, seed, 1),
+                kaiser: Kaiser::new(32.0, BUCKETS),
+                lines: vec![Line::ZERO; BUCKETS + REACH - 1],
+            }
+        }
+
+        fn spread(&self) -> Spread<'_> {
+            let Scene { permutation, kaiser, .. } = self;
+            Spread { permutation, kaiser, buckets: BUCKETS }
+        }
+
+        /// How far from a bucket a frequency lies.
+        fn away(&self, f: u64, bucket: u32) -> f64 {
+            let away = self.permutation.position(f, BUCKETS) - f64::from(bucket);
+            away - BUCKETS as f64 * (away / BUCKETS as f64).round()
+        }
+
+        /// A frequency so far from a bucket, put there.
+        fn put(&mut self, rng: &mut Rng, bucket: u32, away: std::ops::Range<f64>) -> Coefficient {
+            let n = self.unity.order();
+            let f = std::iter::repeat_with(|| rng.below(n))
+                .find(|&f| away.contains(&self.away(f, bucket)))
+                .unwrap();
+            let a = self.unity.root(rng.below(n)) * (1.0 + rng.below(100) as f64 / 100.0);
+            let c = Coefficient { f, a, z: self.unity.root(f) };
+            let mut few = Few::default();
+            few.clear(1);
+            few.push(&Coefficient { a: -a, ..c });
+            let mut lines = std::mem::take(&mut self.lines);
+            few.peel(0, self.spread(), &mut lines);
+            self.lines = lines;
+            c
+        }
+
+        /// What is found in these buckets, and which are left.
+        fn take(&self, taker: Taker, list: &[u32]) -> (Vec<Coefficient>, Vec<u32>) {
+            let (unity, spread, lines) = (self.unity, self.spread(), &self.lines[..]);
+            let around = Around { unity, spread, lines, left: [1e-22; 3], share: 1e-22 };
+            let (mut few, mut left) = (Few::default(), vec![0; list.len() + 8]);
+            few.clear(4 * list.len() + 8);
+            let count = taker(around, list, &mut few, &mut left);
+            (few.iter().collect(), left[..count].to_vec())
+        }
+    }
+
+    fn assert_are(found: &[Coefficient], expected: &[Coefficient], what: &str) {
+        let mut found = found.to_vec();
+        found.sort_by_key(|c| c.f);
+        let mut expected = expected.to_vec();
+        expected.sort_by_key(|c| c.f);
+        assert_eq!(found.len(), expected.len(), "{what}");
+        for (c, d) in found.iter().zip(&expected) {
+            assert_eq!(c.f, d.f, "{what}");
+            assert!((c.a - d.a).norm() < 1e-6 && (c.z - d.z).norm() < 1e-12, "{what}: {c:?} {d:?}");
+        }
+    }
+
+    /// Scenes with phasors that are close to each other, which cost digits, are left out.
+    #[test]
+    fn frequencies_around_a_bucket_are_found() {
+        for n in [1_000_003u64, 1 << 30, 1_099_511_627_791] {
+            for (count, taker) in (1..).zip(TAKERS) {
+                let mut found = 0;
+                for seed in 0..40 {
+                    let (mut scene, mut rng) = (Scene::new(n, seed), Rng::new(7, seed));
+                    // Also around the end.
+                    let bucket = [0, 20, 63][seed as usize % 3];
+                    let all: Vec<_> =
+                        (0..count).map(|_| scene.put(&mut rng, bucket, -0.7..0.7)).collect();
+                    let turns = |c: &Coefficient| c.f as f64 / n as f64;
+                    let close = |c: &Coefficient, d: &Coefficient| {
+                        let apart = (turns(c) - turns(d)).rem_euclid(1.0);
+                        c.f != d.f && apart.min(1.0 - apart) < 0.03
+                    };
+                    if all.iter().any(|c| all.iter().any(|d| close(c, d))) {
+                        continue;
+                    }
+                    let (taken, left) = scene.take(taker, &[bucket]);
+                    assert_are(&taken, &all, &format!("n {n}, {count}, seed {seed}"));
+                    assert_eq!(left, [0; 0]);
+                    found += 1;
+                }
+                assert!(found > 20, "{found}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_farther_away_is_told_apart_and_left_there() {
+        let (mut scene, mut rng) = (Scene::new(1_000_003, 5), Rng::new(8, 1));
+        let near = scene.put(&mut rng, 30, -0.3..0.3);
+        scene.put(&mut rng, 30, 1.2..1.6);
+        // One of them alone does not explain the bucket.
+        let (taken, left) = scene.take(take_one_each, &[30]);
+        assert!(taken.is_empty());
+        assert_eq!(left, [0]);
+        let (taken, left) = scene.take(take_two_each, &[30]);
+        assert_are(&taken, &[near], "beside another");
+        assert!(left.is_empty());
+        // Alone, it is placed by the bucket that it is near, not by the next one.
+        let mut scene = Scene::new(1_000_003, 6);
+        let alone = scene.put(&mut rng, 30, 0.9..1.1);
+        let (taken, left) = scene.take(take_one_each, &[30, 31]);
+        assert_are(&taken, &[alone], "alone");
+        assert_eq!(left, [0]);
+    }
+
+    #[test]
+    fn buckets_of_something_else_are_left() {
+        let (mut scene, mut rng) = (Scene::new(1_000_003, 5), Rng::new(9, 1));
+        for line in &mut scene.lines {
+            let mut value = || Complex::new(rng.below(1000) as f64, rng.below(1000) as f64);
+            (0..4).for_each(|tau| line.set_lane(tau, value()));
+        }
+        // As many as do not fill vectors, too.
+        for count in [0, 1, 7, 8, 19] {
+            let list: Vec<u32> = (0..count).map(|i| 3 * i).collect();
+            // Four shifts of one bucket always fit two frequencies or more, but these belong elsewhere.
+            let (taken, left) = scene.take(take_one_each, &list);
+            assert!(taken.is_empty());
+            assert_eq!(left, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn peaks_are_those_of_a_list() {
+        let mut rng = Rng::new(10, 1);
+        for size in [8, 64, 1000] {
+            let mut lines = vec![Line::ZERO; size];
+            for line in &mut lines {
+                line.set_lane(2, Complex::new(rng.below(5) as f64, 0.0));
+            }
+            let mut energy = vec![0.0; size + 2];
+            let total = energies_around(&lines, &mut energy);
+            let plain: Vec<f64> = lines.iter().map(|l| l.lane(2).norm_sqr()).collect();
+            assert_eq!(total, plain.iter().sum::<f64>());
+            assert_eq!(energy[1..=size], plain);
+            assert_eq!((energy[0], energy[size + 1]), (plain[size - 1], plain[0]));
+            let mut out = vec![0; size + 8];
+            let count = list_peaks(&energy, 3.0, &mut out);
+            let is_peak = |&b: &u32| {
+                let [before, here, after] = [0, 1, 2].map(|i| energy[b as usize + i]);
+                here > 3.0 && here >= before && here >= after
+            };
+            let expected: Vec<u32> = (0..size as u32).filter(is_peak).collect();
+            assert_eq!(out[..count], expected);
+        }
+    }
 }
