@@ -29,6 +29,7 @@ fn an_exact_signal_is_read_where_the_plan_said() {
             let surprise: Vec<_> = read.iter().filter(|t| !allowed.contains(t)).take(5).collect();
             assert!(surprise.is_empty(), "{what}: read {surprise:?} unannounced");
             assert_eq!(spectrum.report().samples_read, read.len() as u64, "{what}");
+            assert_eq!(allowed.len(), read.iter().collect::<HashSet<_>>().len(), "{what}");
         }
     }
 }

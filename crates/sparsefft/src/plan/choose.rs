@@ -9,6 +9,7 @@
 
 use super::recipe::{Estimate, First, Menu, Method, Peeling, Recipe};
 use crate::Error;
+use crate::algorithms::peeling::first_beta;
 use crate::algorithms::peeling::sprint::{MOST_BUCKETS, TIGHT};
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
@@ -131,7 +132,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     });
     let comb = combs.min_by(|a, b| a.2.total_cmp(&b.2));
     let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
-    let beta = if snr.is_finite() { 16.0 } else { window::BETAS[4] };
+    let beta = first_beta(problem);
     let length = window::length(beta, usize::try_from(buckets).ok()?) as f64;
     let windowed = (length < n as f64 / 2.0).then(|| {
         let rungs = rungs(snr, buckets as f64, n, 1);

@@ -60,22 +60,22 @@ impl fmt::Display for Recipe {
 
 /// The steps of `exact` and `robust`.
 fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result {
+    let begin = p.begin;
+    let more = match p.first.bins() {
+        all if begin < all => format!(", {all} if there is noise"),
+        _ => String::new(),
+    };
     match p.first {
-        First::Comb { bins } => {
-            let begin = p.begin;
+        First::Comb { .. } => {
             let step = recipe.n / begin as u64;
-            let more = match begin < bins {
-                true => format!(", {bins} if there is noise"),
-                false => String::new(),
-            };
             writeln!(
                 f,
                 "  comb: {begin} bins{more}, from lines of 4 samples, every {step} samples; no leakage"
             )?;
         }
-        First::Window { buckets } => writeln!(
+        First::Window { .. } => writeln!(
             f,
-            "  window: {buckets} buckets from a random walk through the signal (n has no divisor \
+            "  window: {begin} buckets{more}, from a random walk through the signal (n has no divisor \
              that suits a comb)"
         )?,
     }
@@ -92,6 +92,9 @@ fn peel(f: &mut fmt::Formatter<'_>, recipe: &Recipe, p: &Peeling) -> fmt::Result
     let quiet = !matches!(recipe.noise, Noise::Snr(_)) && p.menu.is_none();
     let crowds = match p.first {
         First::Comb { .. } if quiet => "; without noise, three or four from eight shifts",
+        First::Window { buckets } if begin < buckets => {
+            "; without noise, up to three from a bucket and its neighbours"
+        }
         _ => "",
     };
     writeln!(

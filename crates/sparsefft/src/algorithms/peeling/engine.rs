@@ -3,7 +3,7 @@
 use super::decode::{Findings, Limits, decode};
 use super::resolve::{self, GAP};
 use super::sprint::{self, Sprint};
-use super::{Outcome, refuse, window_hash};
+use super::{Outcome, first_beta, refuse, window_hash};
 use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
@@ -19,7 +19,7 @@ use crate::stages::locate::{Found, MAX_LINES, comb_doubles, comb_singles};
 use crate::stages::order::Order;
 use crate::stages::peel::{Coefficient, peel_all};
 use crate::stages::unity::Unity;
-use crate::stages::window::{BETAS, Kaiser};
+use crate::stages::window::Kaiser;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rounding, relative to the rms sample: three orders above what f64 transforms leave, so that it
@@ -567,7 +567,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         buckets: usize,
         ladder: &[u64],
     ) -> Result<Outcome, Error> {
-        let beta = if self.declared_exact() { BETAS[4] } else { self.first_beta() };
+        let beta = first_beta(&self.run.plan.problem);
         let mut hash = window_hash(self.run, buckets, beta, u64::from(self.attempt) - 1);
         for &d in ladder {
             hash.measure_more(self.run, d)?;
@@ -692,14 +692,6 @@ impl<'r, 'a> Engine<'r, 'a> {
         c.a *= amplitude;
         if self.is_open_at(c.f) && self.known.find(c.f).is_none() && !self.contradicted(c.f, c.a) {
             self.known.push(c);
-        }
-    }
-
-    /// The window shape of a first hash whose noise is unknown: tight enough for none.
-    fn first_beta(&self) -> f64 {
-        match self.run.plan.problem.noise {
-            Noise::Snr(_) => 16.0,
-            _ => BETAS[4],
         }
     }
 

@@ -24,6 +24,7 @@ use crate::Error;
 use crate::certificate::{Certificate, Verdict};
 use crate::cpu::threads;
 use crate::plan::{self, First, Peeling, smooth_near};
+use crate::problem::{Algorithm, Noise, Problem};
 use crate::stages::certify::upper_quantile;
 use crate::stages::hash::{Hash, Kind};
 use crate::stages::permute::Permutation;
@@ -32,7 +33,7 @@ pub(crate) use engine::Buffers;
 use engine::Engine;
 #[cfg(feature = "cuda")]
 pub(crate) use engine::ROUNDING;
-use sprint::{Sprint, sprint};
+use sprint::{Sprint, TIGHT, sprint};
 
 /// Sets of bins that are tried before giving up.
 const MAX_TRIES: u32 = 12;
@@ -190,12 +191,22 @@ pub(crate) fn sample_indices<'a>(
     };
     let first = match recipe.first {
         First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
-        First::Window { .. } => window(recipe.begin, sprint::TIGHT, 0),
+        First::Window { buckets } if recipe.begin < buckets => window(recipe.begin, TIGHT, 0),
+        First::Window { buckets } => window(buckets, first_beta(&plan.problem), 0),
     };
     let verify = window(recipe.verify, recipe.verify_beta, VERIFY_STREAM);
     let ladder = recipe.ladder.clone();
     let of_first = ladder.into_iter().flat_map(move |d| first.indices(d));
     of_first.chain(verify.indices(0))
+}
+
+/// The shape of a first window of all frequencies that is not [`TIGHT`]: of those that noise, an unknown number or one pass
+/// asks for.
+pub(crate) fn first_beta(problem: &Problem) -> f64 {
+    match (problem.noise, problem.algorithm) {
+        (Noise::Snr(_), algorithm) if algorithm != Algorithm::Exact => 16.0,
+        _ => BETAS[4],
+    }
 }
 
 /// Stream number of the verifying permutation; those of the decoding hashes count up from 1.
