@@ -67,11 +67,12 @@ pub(crate) fn comes_slowly<T: Copy>(samples: &[T], place: usize) -> bool {
 
 /// Copies four samples at every multiple of a step, so many times: in their order, in which memory answers
 /// fastest, each asked for long before. Butterflies read them in another order, which takes twice as long where they
-/// come slowly.
+/// come slowly. Those at the places that are read later are asked for last, so that they come meanwhile.
 pub(crate) fn copy_from_far(
     samples: &[Complex<f64>],
     step: usize,
     count: usize,
+    later: &[usize],
     out: &mut Vec<Complex<f64>>,
 ) {
     /// Lines that are on their way: fewer take longer, and so do more.
@@ -80,6 +81,8 @@ pub(crate) fn copy_from_far(
     let ask_for = |j: usize| {
         if j < count {
             ask::<_, true>(samples.as_ptr().wrapping_add(j * step));
+        } else if let Some(&place) = later.get(j - count) {
+            ask::<_, true>(samples.as_ptr().wrapping_add(place));
         }
     };
     (0..AHEAD).for_each(ask_for);
@@ -90,4 +93,5 @@ pub(crate) fn copy_from_far(
             *to = *from;
         }
     }
+    (count + AHEAD..count + later.len()).for_each(ask_for);
 }

@@ -238,6 +238,8 @@ pub struct Workspace {
     spare: Vec<Vec<Line>>,
     /// Samples that came slowly.
     pub(crate) copy: Vec<Complex<f64>>,
+    /// Places of samples that will be read after these.
+    pub(crate) later: Vec<usize>,
     /// For quantiles.
     pub(crate) energies: Vec<f64>,
     /// Energies of tone combs.

@@ -256,7 +256,14 @@ impl Hash {
                         let part = &part[start as usize..(start + all) as usize];
                         if run.slow {
                             let mut copy = std::mem::take(&mut run.workspace.copy);
-                            copy_from_far(part, step as usize, reads, &mut copy);
+                            copy_from_far(
+                                part,
+                                step as usize,
+                                reads,
+                                &run.workspace.later,
+                                &mut copy,
+                            );
+                            run.workspace.later.clear();
                             let outcome = self.append(run, d, Source::Samples(&copy, 4));
                             run.workspace.copy = copy;
                             return outcome;

@@ -11,10 +11,10 @@ use crate::algorithms::peeling::engine::{
 use crate::algorithms::peeling::resolve::{
     Bounds, NEXT, SEVERAL, coarse_bins, few_enough, list_owners, search_crowds,
 };
-use crate::cpu::ahead::{ask, comes_slowly};
+use crate::cpu::ahead::comes_slowly;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::Vector;
-use crate::plan::Peeling;
+use crate::plan::{Peeling, Workspace};
 use crate::samples::Line;
 use crate::stages::Stage;
 use crate::stages::few::{Few, Places, list_congruent, next};
@@ -43,7 +43,7 @@ pub(super) fn sprint(run: &mut Run<'_>, recipe: &Peeling, k: u64) -> Result<Spri
     let plan = run.plan;
     let (n, witness) = (plan.problem.n, plan.witness(recipe, k));
     let bins = recipe.begin;
-    ask_for_all(run, witness, bins);
+    look_ahead(run, witness, bins);
     let mut comb = Hash::comb(run, bins);
     comb.measure_more(run, 0)?;
     let power = comb.total / 4.0;
@@ -76,16 +76,20 @@ pub(super) fn sprint(run: &mut Run<'_>, recipe: &Peeling, k: u64) -> Result<Spri
     Ok(Sprint::Certified(answer))
 }
 
-/// Where samples come slowly: asks for those that are read after the comb, which verify, and which crowded bins need;
-/// such bins are common.
-fn ask_for_all(run: &mut Run<'_>, witness: &Witness, bins: usize) {
+/// Finds out whether samples come slowly, and lists those that are read after the comb then: crowded bins, which are
+/// common, need some, and the others verify.
+fn look_ahead(run: &mut Run<'_>, witness: &Witness, bins: usize) {
     let Some(samples) = listed(run, witness) else { return };
+    let coarse = coarse_bins(bins as u64, 1, false) as usize;
+    // Room in any case: samples may come slowly for the first time after thousands of transforms.
+    let Workspace { later, copy, .. } = &mut *run.workspace;
+    later.clear();
+    later.reserve(coarse + witness.steps.len());
+    copy.reserve((4 * bins).saturating_sub(copy.len()));
     run.slow = comes_slowly(samples, witness.steps[0].place);
     if run.slow {
-        let near = |place: usize| ask::<_, true>(samples.as_ptr().wrapping_add(place));
-        witness.steps.iter().for_each(|step| near(step.place));
-        let coarse = coarse_bins(bins as u64, 1, false) as usize;
-        (0..coarse).for_each(|j| near(j * (samples.len() / coarse) + NEXT as usize));
+        later.extend((0..coarse).map(|j| j * (samples.len() / coarse) + NEXT as usize));
+        later.extend(witness.steps.iter().map(|step| step.place));
     }
 }
 
