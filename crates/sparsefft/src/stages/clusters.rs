@@ -49,11 +49,87 @@ impl Around<'_> {
         (away.abs(), self.spread.kaiser.near(away))
     }
 
-    /// The nearest frequency to this phase, in turns per sample.
+    /// What these phasors, whose phases are so many turns, are to these buckets.
     #[inline(always)] // must inherit the instruction set of its caller
-    fn whole<V: Vector>(&self, turns: V) -> V {
-        snap_each(turns, V::splat(0.0), self.unity, 1)
+    fn place<V: Vector, const M: usize>(
+        &self,
+        turns: [V; M],
+        z: [C<V>; M],
+        bucket: V,
+    ) -> Placed<V, M> {
+        let zero = V::splat(0.0);
+        let mut placed = Placed { f: [zero; M], z, gains: [zero; M], near: [0; M] };
+        for i in 0..M {
+            let f = snap_each(turns[i], zero, self.unity, 1);
+            let (away, gain) = self.near(f, bucket);
+            let is_near = away.below(V::splat(NEAR));
+            let whole = cis_each(f * V::splat(1.0 / self.unity.order() as f64));
+            placed.z[i] = (whole.0.where_or(is_near, z[i].0), whole.1.where_or(is_near, z[i].1));
+            placed.near[i] = away.below_bits(V::splat(NEAR));
+            (placed.f[i], placed.gains[i]) = (f, gain);
+        }
+        placed
     }
+
+    /// Takes those that lie near from the lanes u of buckets that these values explain, if they may be taken. Returns
+    /// the bits of the buckets from which some were.
+    #[inline(always)] // must inherit the instruction set of its caller
+    fn take<V: Vector, const M: usize>(
+        &self,
+        u: &[C<V>; 4],
+        placed: &Placed<V, M>,
+        values: [C<V>; M],
+        may: u8,
+        few: &mut Few,
+    ) -> u8 {
+        let zero = V::splat(0.0);
+        let (mut tones, mut residual) = (values, [zero; 2]);
+        for (tau, u) in u.iter().enumerate() {
+            let mut rest = *u;
+            for tone in &mut tones {
+                rest = (rest.0 - tone.0, rest.1 - tone.1);
+            }
+            residual[0] = rest.0.mul_add(rest.0, residual[0]);
+            residual[1] = rest.1.mul_add(rest.1, residual[1]);
+            if tau < 3 {
+                for (tone, z) in tones.iter_mut().zip(placed.z) {
+                    *tone = multiply_add(*tone, z, (zero, zero));
+                }
+            }
+        }
+        let most = energy_each(u).mul_add(V::splat(self.share), V::splat(self.left[M - 1]));
+        let explained = (residual[0] + residual[1]).below_bits(most) & may;
+        let mut some = 0;
+        for (i, value) in values.into_iter().enumerate() {
+            let taken = explained & placed.near[i];
+            let value = scale_each(value, V::splat(1.0).div(placed.gains[i]));
+            few.keep(taken, placed.f[i], value, placed.z[i]);
+            some |= taken;
+        }
+        some
+    }
+}
+
+/// Frequencies around buckets, side by side.
+struct Placed<V, const M: usize> {
+    f: [V; M],
+    /// Their phasors: those of whole frequencies where these lie near, else as they were found.
+    z: [C<V>; M],
+    /// What the window leaves of them in their buckets.
+    gains: [V; M],
+    /// Bits of those that lie near.
+    near: [u8; M],
+}
+
+/// Σ_τ conj(a)^τ b^τ over four shifts.
+#[inline(always)] // must inherit the instruction set of its caller
+fn overlap<V: Vector>(a: C<V>, b: C<V>) -> C<V> {
+    let (w, one) = (against(b, a), (V::splat(1.0), V::splat(0.0)));
+    let mut sum = one;
+    for _ in 0..3 {
+        sum = multiply_add(sum, w, one);
+    }
+    sum
 }
 
 dispatch_rows! {
@@ -128,38 +204,25 @@ fn take_two_each_body<const FMA: bool, R: Row>(
     few: &mut Few,
     left: &mut [u32],
 ) -> usize {
-    let (zero, one) = (R::Wide::splat(0.0), R::Wide::splat(1.0));
-    let inverse_length = R::Wide::splat(1.0 / around.unity.order() as f64);
+    let one = R::Wide::splat(1.0);
     let mut left = Places::<R>::new(left);
     for (i, chunk) in list.chunks(R::Wide::COUNT).enumerate() {
         let at = R::Wide::COUNT * i;
         let (all, _) = next::<R::Wide>(at, list.len());
         let pick = filled::<R::Wide>(chunk);
-        let bucket = R::Wide::of_whole(pick);
         let u = side_by_side::<R::Wide>(around.lines, pick);
         let (c0, c1, _) = recurrence(&u);
-        let mut z = two_roots(c0, c1);
-        let (mut f, mut gains, mut near) = ([zero; 2], [one; 2], [0; 2]);
-        for i in 0..2 {
-            f[i] = around.whole(atan2_each(z[i].1, z[i].0));
-            let (away, gain) = around.near(f[i], bucket);
-            let is_near = away.below(R::Wide::splat(NEAR));
-            let placed = cis_each(f[i] * inverse_length);
-            z[i] = (placed.0.where_or(is_near, z[i].0), placed.1.where_or(is_near, z[i].1));
-            near[i] = away.below_bits(R::Wide::splat(NEAR));
-            gains[i] = gain;
-        }
+        let z = two_roots(c0, c1);
+        let turns = [atan2_each(z[0].1, z[0].0), atan2_each(z[1].1, z[1].0)];
+        let placed = around.place(turns, z, R::Wide::of_whole(pick));
+        let z = placed.z;
         // Roots that stay what they are may not lie on the circle.
         let size = |z: C<R::Wide>| {
             let s = norm_sqr_each(z);
             s.mul_add(s.mul_add(s + one, one), one)
         };
         let (m, k) = (size(z[0]), size(z[1]));
-        let w = against(z[1], z[0]);
-        let mut gram = (one, zero);
-        for _ in 0..3 {
-            gram = multiply_add(gram, w, (one, zero));
-        }
+        let gram = overlap(z[0], z[1]);
         let det = m * k - norm_sqr_each(gram);
         let inverse = one.div(det);
         let right = [project_each(&u, z[0]), project_each(&u, z[1])];
@@ -168,26 +231,9 @@ fn take_two_each_body<const FMA: bool, R: Row>(
             scale_each(multiply_add(minus, right[1], scale_each(right[0], k)), inverse),
             scale_each(multiply_add(conj(minus), right[0], scale_each(right[1], m)), inverse),
         ];
-        let (mut p, mut residual) = (values, [zero; 2]);
-        for (tau, u) in u.iter().enumerate() {
-            let rest = (u.0 - p[0].0 - p[1].0, u.1 - p[0].1 - p[1].1);
-            residual[0] = rest.0.mul_add(rest.0, residual[0]);
-            residual[1] = rest.1.mul_add(rest.1, residual[1]);
-            for i in 0..2 {
-                if tau < 3 {
-                    p[i] = multiply_add(p[i], z[i], (zero, zero));
-                }
-            }
-        }
-        let most =
-            energy_each(&u).mul_add(R::Wide::splat(around.share), R::Wide::splat(around.left[1]));
         let apart = R::Wide::splat(1e-12).below_bits(det);
-        let explained = (residual[0] + residual[1]).below_bits(most) & apart & all;
-        for i in 0..2 {
-            let value = scale_each(values[i], one.div(gains[i]));
-            few.keep(explained & near[i], f[i], value, z[i]);
-        }
-        left.add(all & !(explained & (near[0] | near[1])), at);
+        let taken = around.take(&u, &placed, values, apart & all, few);
+        left.add(all & !taken, at);
     }
     left.count()
 }
@@ -209,8 +255,7 @@ fn take_three_each_body<const FMA: bool, R: Row>(
     few: &mut Few,
     left: &mut [u32],
 ) -> usize {
-    let (zero, one) = (R::Wide::splat(0.0), R::Wide::splat(1.0));
-    let inverse_length = R::Wide::splat(1.0 / around.unity.order() as f64);
+    let zero = R::Wide::splat(0.0);
     let mask = around.spread.buckets as u32 - 1;
     let mut left = Places::<R>::new(left);
     for (i, chunk) in list.chunks(R::Wide::COUNT).enumerate() {
@@ -225,58 +270,23 @@ fn take_three_each_body<const FMA: bool, R: Row>(
             }
             *row = side_by_side::<R::Wide>(around.lines, there);
         }
-        let bucket = R::Wide::of_whole(pick);
         let (turns, _) = three_phases(&rows);
-        let (mut f, mut z, mut near) = ([zero; 3], [(zero, zero); 3], [0; 3]);
-        let mut gains = [one; 3];
-        for i in 0..3 {
-            f[i] = around.whole(turns[i]);
-            let (away, gain) = around.near(f[i], bucket);
-            let is_near = away.below(R::Wide::splat(NEAR));
-            let turn = (f[i] * inverse_length).where_or(is_near, turns[i]);
-            z[i] = cis_each(turn);
-            near[i] = away.below_bits(R::Wide::splat(NEAR));
-            gains[i] = gain;
-        }
+        let z = [cis_each(turns[0]), cis_each(turns[1]), cis_each(turns[2])];
+        let placed = around.place(turns, z, R::Wide::of_whole(pick));
+        let z = placed.z;
         let mut gram = [[(R::Wide::splat(4.0), zero); 3]; 3];
         for i in 0..3 {
             for j in 0..i {
-                let w = against(z[j], z[i]);
-                let mut sum = (one, zero);
-                for _ in 0..3 {
-                    sum = multiply_add(sum, w, (one, zero));
-                }
-                gram[i][j] = sum;
+                gram[i][j] = overlap(z[i], z[j]);
             }
         }
         let factors = Factors::new(gram);
         let u = &rows[1];
-        let right = [project_each(u, z[0]), project_each(u, z[1]), project_each(u, z[2])];
-        let values = factors.solve(right);
-        let (mut p, mut residual) = (values, [zero; 2]);
-        for (tau, u) in u.iter().enumerate() {
-            let re = u.0 - p[0].0 - p[1].0 - p[2].0;
-            let im = u.1 - p[0].1 - p[1].1 - p[2].1;
-            residual[0] = re.mul_add(re, residual[0]);
-            residual[1] = im.mul_add(im, residual[1]);
-            for i in 0..3 {
-                if tau < 3 {
-                    p[i] = multiply_add(p[i], z[i], (zero, zero));
-                }
-            }
-        }
-        let most =
-            energy_each(u).mul_add(R::Wide::splat(around.share), R::Wide::splat(around.left[2]));
+        let values =
+            factors.solve([project_each(u, z[0]), project_each(u, z[1]), project_each(u, z[2])]);
         let apart = R::Wide::splat(1e-9).below_bits(factors.least);
-        let explained = (residual[0] + residual[1]).below_bits(most) & apart & all;
-        let mut some = 0;
-        for i in 0..3 {
-            let taken = explained & near[i];
-            let value = scale_each(values[i], one.div(gains[i]));
-            few.keep(taken, f[i], value, z[i]);
-            some |= taken;
-        }
-        left.add(all & !some, at);
+        let taken = around.take(u, &placed, values, apart & all, few);
+        left.add(all & !taken, at);
     }
     left.count()
 }
