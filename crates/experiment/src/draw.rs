@@ -14,7 +14,7 @@ const COLOURS: [&str; 8] =
 
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 460.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 84.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
@@ -74,7 +74,7 @@ pub fn draw_as(
     }
     let _ = writeln!(
         out,
-        "<text x='{}' y='{}' text-anchor='middle'>{x_name}</text><text x='16' y='{}' transform='rotate(-90 16 {})' text-anchor='middle'>{y_name}</text>",
+        "<text x='{}' y='{}' text-anchor='middle'>{x_name}</text><text x='14' y='{}' transform='rotate(-90 14 {})' text-anchor='middle'>{y_name}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 10.0,
         HEIGHT / 2.0,
@@ -90,11 +90,16 @@ pub fn draw_as(
         if path.is_empty() {
             continue;
         }
+        // Else it would hide the other one.
+        let dashes = match curves[..i].iter().any(|other| coincide(other, curve)) {
+            true => " stroke-dasharray='7 7'",
+            false => "",
+        };
         let y = TOP + 18.0 * i as f64 + 8.0;
         let x = WIDTH - RIGHT + 14.0;
         let _ = writeln!(
             out,
-            "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='2'/><line x1='{x}' x2='{}' y1='{y}' y2='{y}' stroke='{colour}' stroke-width='3'/><text x='{}' y='{}'>{}</text>",
+            "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='2'{dashes}/><line x1='{x}' x2='{}' y1='{y}' y2='{y}' stroke='{colour}' stroke-width='3'{dashes}/><text x='{}' y='{}'>{}</text>",
             path.join(" "),
             x + 18.0,
             x + 24.0,
@@ -103,4 +108,11 @@ pub fn draw_as(
         );
     }
     out + "</svg>\n"
+}
+
+/// Whether two curves lie one on the other, as far as both go.
+fn coincide(a: &Curve, b: &Curve) -> bool {
+    let same = |p: &(f64, f64), q: &(f64, f64)| p.0 == q.0 && (p.1 / q.1).ln().abs() < 0.1;
+    let mut both = a.points.iter().zip(&b.points);
+    !a.points.is_empty() && !b.points.is_empty() && both.all(|(p, q)| same(p, q))
 }

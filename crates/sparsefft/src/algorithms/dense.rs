@@ -15,8 +15,9 @@ use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::{Complex, Error};
 
-/// Longest transform whose buffers are kept for the next one.
-const KEPT: u64 = 1 << 18;
+/// Longest transform whose buffers, 32 MiB then, are kept for the next one: the system takes as long to hand out new ones as half
+/// of the transform does.
+const KEPT: u64 = 1 << 20;
 
 /// Buffers of short transforms, kept between them.
 #[derive(Debug, Default)]

@@ -81,7 +81,7 @@ thread_local! {
 /// Nanoseconds that a line takes at most to come from a core that shares a cache; around 50 were measured
 /// for these and around 145 for others.
 #[cfg_attr(not(feature = "rayon"), allow(dead_code))] // as above
-const NEAR: f64 = 95.0;
+const NEAR: f64 = 120.0;
 /// Transforms after which a thread that found nobody near looks again: threads move.
 #[cfg_attr(not(feature = "rayon"), allow(dead_code))] // as above
 const SELDOM: u32 = 16;
