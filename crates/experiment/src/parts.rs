@@ -305,10 +305,11 @@ pub fn threads(options: &Options) -> Outcome {
     let mut table = format!(
         "| work | one thread | {count} threads | ratio | right and certified |\n|---|---|---|---|---|\n"
     );
+    let rounds = if options.quick { 5 } else { 25 };
     let mut raw = Vec::new();
     // Nothing but registers: what the machine gives at most at this hour.
     let mut times = [Times::default(), Times::default()];
-    for _ in 0..if options.quick { 5 } else { 25 } {
+    for _ in 0..rounds {
         for (pool, times) in pools.iter().zip(&mut times) {
             let both = || rayon::join(multiplications, multiplications);
             pool.install(|| awake(times, both, |_| ()));
@@ -349,7 +350,7 @@ pub fn threads(options: &Options) -> Outcome {
         let mut times = [Times::default(), Times::default()];
         let (mut right, mut runs) = (0, 0);
         // Turn by turn, so that both meet the same machine.
-        for _ in 0..if options.quick { 5 } else { 25 } {
+        for _ in 0..rounds {
             for (pool, times) in pools.iter().zip(&mut times) {
                 let judge = |answers: Vec<Result<Spectrum, _>>| {
                     for s in answers.into_iter().flatten() {

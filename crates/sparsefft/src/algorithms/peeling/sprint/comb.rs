@@ -100,10 +100,10 @@ impl Room {
         // An eighth of the bins may turn out to hold four.
         few.clear(2 * active.len() + bins.size / 4);
         places.resize((few.len() + active.len() + 8).max(places.len()), 0);
-        let count = take_alone(bins, active, limits, few, places);
+        let count = take_each(bins, active, false, limits, few, places);
         shared.clear();
         shared.extend(places[..count].iter().map(|&i| active[i as usize]));
-        let count = take_pairs(bins, shared, limits, few, places);
+        let count = take_each(bins, shared, true, limits, few, places);
         open.clear();
         open.extend(places[..count].iter().map(|&i| shared[i as usize]));
         self.plain = few.len();
@@ -181,50 +181,33 @@ impl Room {
 }
 
 dispatch_rows! {
-    /// Takes what explains bins as one frequency. Lists the places of the others and returns how many these are.
-    fn take_alone(
+    /// Takes what explains bins as one frequency, or as two. Lists the places of the others and returns how many these
+    /// are.
+    fn take_each(
         bins: Bins<'_>,
         list: &[u32],
+        pairs: bool,
         limits: Limits,
         few: &mut Few,
         left: &mut [u32],
-    ) -> usize = take_alone_body
+    ) -> usize = take_each_body
 }
 
 #[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
-fn take_alone_body<const FMA: bool, R: Row>(
+fn take_each_body<const FMA: bool, R: Row>(
     bins: Bins<'_>,
     list: &[u32],
+    pairs: bool,
     limits: Limits,
     few: &mut Few,
     left: &mut [u32],
 ) -> usize {
     let mut take = Take { few, limits, left: Places::<R>::new(left), at: 0, end: list.len() };
-    alone_of::<R::Wide, _>(bins, list, &mut take);
-    take.left.count()
-}
-
-dispatch_rows! {
-    /// [`take_alone`] for two frequencies in each bin.
-    fn take_pairs(
-        bins: Bins<'_>,
-        list: &[u32],
-        limits: Limits,
-        few: &mut Few,
-        left: &mut [u32],
-    ) -> usize = take_pairs_body
-}
-
-#[inline(always)] // the body that `dispatch_rows!` compiles once per instruction set
-fn take_pairs_body<const FMA: bool, R: Row>(
-    bins: Bins<'_>,
-    list: &[u32],
-    limits: Limits,
-    few: &mut Few,
-    left: &mut [u32],
-) -> usize {
-    let mut take = Take { few, limits, left: Places::<R>::new(left), at: 0, end: list.len() };
-    pairs_of::<R::Wide, _>(bins, list, &mut take);
+    if pairs {
+        pairs_of::<R::Wide, _>(bins, list, &mut take);
+    } else {
+        alone_of::<R::Wide, _>(bins, list, &mut take);
+    }
     take.left.count()
 }
 
@@ -270,5 +253,46 @@ impl<R: Row> Sink<Pairs<R::Wide>> for Take<'_, R> {
         self.few.keep(taken, f[1], values[1], roots[1]);
         self.left.add(all & !taken, self.at);
         self.at += here;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Complex;
+    use crate::stages::certify::threshold;
+
+    /// What four shifts tell of the weaker of two in a bin may be that it is there, but not where: then it is left to
+    /// others.
+    #[test]
+    fn a_pair_is_taken_where_both_are_placed() {
+        let (n, size, b) = (1u64 << 22, 128, 77u64);
+        let unity = Unity::new(n);
+        let floor = comb_floor(0.0, 1.0, size);
+        let left = [3, 2].map(|lanes| floor * threshold(lanes, 6.0));
+        let limits = Limits { left, misplaced: misplaced(n, size, 5.0) };
+        for (weaker, taken) in [(1.0, true), (1e-6, true), (1e-11, false)] {
+            let both = [(b + 128 * 100, 1.0), (b + 128 * 20_001, weaker)];
+            let mut lines = vec![Line::ZERO; size];
+            for tau in 0..4 {
+                let tone = |&(f, a): &(u64, f64)| unity.power(f, tau) * a;
+                lines[b as usize].set_lane(tau as usize, both.iter().map(tone).sum());
+            }
+            let bins = Bins { unity, lines: &lines, size, modulus: size, offsets: &[0] };
+            let mut room = Room { active: vec![b as u32], ..Room::default() };
+            room.decode_comb(bins, limits);
+            if taken {
+                let mut found: Vec<_> = room.few.iter().collect();
+                found.sort_by_key(|c| c.f);
+                assert_eq!(found.len(), 2, "{weaker}");
+                for (c, (f, a)) in found.iter().zip(both) {
+                    assert_eq!(c.f, f, "{weaker}");
+                    assert!((c.a - Complex::from(a)).norm() < 1e-12, "{weaker}: {c:?}");
+                }
+                assert!(room.open.is_empty());
+            } else {
+                assert_eq!((room.few.len(), &room.open[..]), (0, &[b as u32][..]), "{weaker}");
+            }
+        }
     }
 }

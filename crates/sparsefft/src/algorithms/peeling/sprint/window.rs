@@ -37,13 +37,6 @@ const MOST_ROUNDS: usize = 20;
 const BUCKETS_EACH: u64 = 8;
 const LEAST_BUCKETS: u64 = 32;
 
-/// What comes next: looking for frequencies, also where errors of values may be all that is left.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Search,
-    SearchAll,
-}
-
 /// A window less all that is known.
 #[derive(Debug)]
 pub(super) struct Layer {
@@ -168,28 +161,29 @@ impl Room {
         if 8 * energy[1..=size].iter().filter(|e| *e > limit).count() > 7 * size {
             return Ok(false);
         }
-        let mut next = Next::Search;
+        // Whether to look where errors of values may be all that is left, too.
+        let mut all = false;
         for round in 0..MOST_ROUNDS {
             let before = self.few.len();
             let mut open = 0;
             for at in 0..self.layers.len() {
-                open += self.look_into(at, round > 0, next == Next::SearchAll);
+                open += self.look_into(at, round > 0, all);
             }
             if open == 0 {
                 run.clock.lap(Stage::Locate);
                 return Ok(true);
             }
             if self.few.len() > before {
-                next = Next::Search;
-            } else if next == Next::Search {
+                all = false;
+            } else if !all {
                 run.clock.lap(Stage::Locate);
                 self.fit(run.plan.problem.n);
                 run.clock.lap(Stage::Estimate);
-                next = Next::SearchAll;
+                all = true;
             } else if self.layers.len() < MOST_LAYERS {
                 run.clock.lap(Stage::Locate);
                 self.add_layer(run, witness, power)?;
-                next = Next::Search;
+                all = false;
             } else {
                 break;
             }
