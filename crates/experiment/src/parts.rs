@@ -66,7 +66,7 @@ fn ours(signals: &[Signal], problem: &Problem, repetitions: usize, cold: bool) -
         let plan = ours.planning.add(|| Plan::new(problem)).expect("the problem is valid");
         let judge = |ours: &mut Ours, s: &Spectrum| {
             let found = s.peaks().iter().map(|p| p.index);
-            ours.right += usize::from(s.certificate().is_certified() && signal.agrees(found));
+            ours.right += usize::from(s.certificate().is_reliable() && signal.agrees(found));
             ours.runs += 1;
             ours.samples = ours.samples.max(s.report().samples_read);
         };
@@ -355,7 +355,7 @@ pub fn threads(options: &Options) -> Outcome {
                 let judge = |answers: Vec<Result<Spectrum, _>>| {
                     for s in answers.into_iter().flatten() {
                         let found = s.peaks().iter().map(|p| p.index);
-                        right += u64::from(s.certificate().is_certified() && signal.agrees(found));
+                        right += u64::from(s.certificate().is_reliable() && signal.agrees(found));
                         runs += 1u64;
                     }
                 };
@@ -487,7 +487,7 @@ pub fn accuracy(options: &Options) -> Outcome {
             let plan = Plan::new(Problem::new(n).sparsity(k).seed(seed)).expect("valid");
             let s = plan.transform(&*signal.samples).expect("the samples are finite");
             let found = s.peaks().iter().map(|p| p.index);
-            right += usize::from(s.certificate().is_certified() && signal.agrees(found));
+            right += usize::from(s.certificate().is_reliable() && signal.agrees(found));
             read += s.report().samples_read as f64 / trials as f64;
             for (peak, a) in s.peaks().iter().zip(&signal.values) {
                 squares += (peak.value / n as f64 - a).norm_sqr();

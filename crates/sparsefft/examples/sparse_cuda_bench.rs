@@ -237,7 +237,7 @@ fn check(signals: &Signals, failures: &mut u32) -> Result<(), Failure> {
                 let answer = answer?;
                 let error = worst(truth, &answer);
                 let bound = if sigma > 0.0 { 0.2 } else { 1e-9 * range };
-                let certified = answer.certificate().is_certified();
+                let certified = answer.certificate().is_reliable();
                 wrong += u32::from(certified && error > bound);
                 open += u32::from(!certified);
                 if answer.report().place != Place::Gpu {
@@ -604,7 +604,7 @@ fn spread(signals: &Signals, quiet: bool) -> Result<u32, Failure> {
             times.push(begin.elapsed().as_secs_f64() * 1e6);
             let error = worst(truth, &answer);
             wrong += u32::from(error > if sigma > 0.0 { sigma } else { 1e-9 });
-            certified += u32::from(answer.certificate().is_certified());
+            certified += u32::from(answer.certificate().is_reliable());
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
             if answer.report().place != Place::Gpu {
@@ -659,7 +659,7 @@ fn accuracy(
             let error = worst(truth, &answer);
             all += 1;
             wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
-            certified += u32::from(answer.certificate().is_certified());
+            certified += u32::from(answer.certificate().is_reliable());
             there += u32::from(answer.report().place == Place::Gpu);
             most = most.max(error);
         };
@@ -813,7 +813,7 @@ fn many(signals: &Signals, words: &str, variants: &[Variant]) -> Result<u32, Fai
             let error = worst(truth, &answer);
             times.most = times.most.max(error);
             times.wrong += u32::from(error > if sigma > 0.0 { 0.1 } else { 1e-9 });
-            times.uncertified += u32::from(!answer.certificate().is_certified());
+            times.uncertified += u32::from(!answer.certificate().is_reliable());
             times.events.push(launch_time(device, plan, &signal, 31)?);
             let mut walls = Vec::new();
             for _ in 0..21 {

@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Neither a sparse transform nor, by the caller's choice, a dense one is possible.
     #[error(
-        "k = {k} is too many for a sparse transform of n = {n} samples, and the dense FFT is not allowed here; ask for fewer coefficients or allow it (Fallback::Dense)"
+        "k = {k} is too many for a sparse transform of n = {n} samples, and the dense FFT is not allowed here; ask for fewer coefficients, or allow a dense FFT of any length"
     )]
     NotSparse {
         /// The number of coefficients that was asked for.
@@ -85,7 +85,7 @@ pub enum Error {
     Source(String),
     /// A buffer of this size cannot be had.
     #[error(
-        "a dense transform of n = {n} samples needs {bytes} bytes of memory, which could not be allocated"
+        "a transform of n = {n} samples needs {bytes} bytes of memory, more than can be had here; ask for fewer coefficients or a shorter signal"
     )]
     OutOfMemory {
         /// Transform length.

@@ -39,7 +39,9 @@
 //! a dense FFT is run and the verdict says so.
 //!
 //! The certificate speaks of signals that are alike everywhere: tones and noise. A click or a burst
-//! between the samples that were read cannot be seen by any method that does not read them.
+//! between the samples that were read cannot be seen by any method that does not read them. Nor does
+//! it speak of an adversary: whoever makes the signal and knows the seed can hide a tone from the samples
+//! that will be read. Against one, draw the seed with [`random_seed`].
 //!
 //! The library never prints, never panics on input, and has no global state.
 #![warn(missing_docs)]
@@ -51,6 +53,8 @@ mod cpu;
 pub mod cuda;
 pub mod dense;
 mod error;
+pub mod find;
+mod judge;
 mod plan;
 mod problem;
 mod samples;
@@ -60,14 +64,16 @@ mod stages;
 mod tones;
 
 pub use certificate::{Certificate, Verdict};
+pub use cpu::threads::most_threads;
 pub use dense::{SignalBuffer, buffer};
 pub use error::Error;
+pub use find::find;
 pub use num_complex::Complex;
 pub use plan::{
     CombRecipe, Estimate, First, FlatKind, Menu, Method, Peeling, Plan, Recipe, Rungs, VoteRecipe,
     Workspace, recommended_length,
 };
-pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper};
+pub use problem::{Algorithm, Fallback, MAX_LEN, Noise, Problem, Sparsity, Taper, random_seed};
 pub use samples::{FromFn, Indexed, Iq, Line, Samples, Scalar, Strided, from_fn, indexed, iq};
 pub use sketch::{Gap, Part, Sketch, Sliding, Stream};
 pub use spectrum::{Norm, Peak, Place, Report, Spectrum};

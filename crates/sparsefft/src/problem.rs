@@ -1,8 +1,11 @@
 //! What is asked: length, sparsity, noise, accuracy. No buffers, no choices of method.
 
 use crate::Error;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Longest signal that indices, phases and cost estimates are exact for.
 pub const MAX_LEN: u64 = 1 << 52;
@@ -127,6 +130,21 @@ impl Fallback {
     }
 }
 
+/// A seed that nobody could foretell, drawn from the operating system's randomness. It is below
+/// 2^53, so that every text format keeps it; [`Report::seed`](crate::Report::seed) tells it.
+///
+/// ```
+/// use sparsefft::{Plan, Problem, random_seed};
+/// let plan = Plan::new(Problem::new(1 << 20).sparsity(50).seed(random_seed()))?;
+/// println!("seed {}", plan.recipe().seed);
+/// # Ok::<(), sparsefft::Error>(())
+/// ```
+pub fn random_seed() -> u64 {
+    // The standard library's hashers are keyed by the system; the counter tells two draws apart.
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(DRAWN.fetch_add(1, Ordering::Relaxed)) >> 11
+}
+
 /// What is asked of a transform. Built with defaults that need no tuning.
 ///
 /// ```
@@ -148,6 +166,8 @@ pub struct Problem {
     pub(crate) seed: u64,
     pub(crate) accuracy: Option<f64>,
     pub(crate) one_pass: bool,
+    /// Predicted nanoseconds after which a search makes no further attempt.
+    pub(crate) budget: Option<f64>,
 }
 
 impl Problem {
@@ -165,6 +185,7 @@ impl Problem {
             seed: 0,
             accuracy: None,
             one_pass: false,
+            budget: None,
         }
     }
 
@@ -217,7 +238,9 @@ impl Problem {
         self
     }
 
-    /// Seed of all random choices (default 0). Same seed and input, same answer.
+    /// Seed of all random choices (default 0). Same seed and input, same answer. Whoever makes the
+    /// signal and knows the seed can hide a tone from the samples that will be read; against such
+    /// a source draw it with [`random_seed`].
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -239,6 +262,21 @@ impl Problem {
         self.one_pass = true;
         self.fallback = Fallback::Never;
         self
+    }
+
+    /// Predicted nanoseconds after which a search makes no further attempt, for callers that have
+    /// something else to try.
+    pub(crate) fn budget(mut self, nanoseconds: f64) -> Self {
+        self.budget = Some(nanoseconds);
+        self
+    }
+
+    /// Whether a further attempt is within the budget, after so many samples were read and with so
+    /// many more to read.
+    pub(crate) fn affords(&self, samples: f64) -> bool {
+        /// Nanoseconds for a sample that is read, with all that is done with it.
+        const SAMPLE: f64 = 8.0;
+        self.budget.is_none_or(|budget| SAMPLE * samples <= budget)
     }
 
     /// Signal length.

@@ -40,6 +40,10 @@ impl Line {
     }
 }
 
+/// Most lines of one buffer, a power of two: several of them must have addresses side by side. It is out of
+/// reach where addresses have 64 bits.
+pub(crate) const MOST_LINES: u64 = (1 << (isize::BITS - 1)) / (8 * size_of::<Line>() as u64);
+
 /// Reads lines in as many threads as they are worth.
 pub(crate) fn read_in_parts(
     signal: &dyn Samples,
@@ -291,14 +295,14 @@ pub(crate) fn lines_from(
     start: u64,
     step: u64,
     out: &mut [Line],
-    at: impl Fn(usize) -> Complex<f64>,
-    soon: impl Fn(usize),
+    at: impl Fn(u64) -> Complex<f64>,
+    soon: impl Fn(u64),
 ) {
-    let (n, step) = (n as usize, (step % n) as usize);
-    let wrap = |i: usize| if i >= n { i - n } else { i };
+    let step = step % n;
+    let wrap = |i: u64| if i >= n { i - n } else { i };
     // Places from here on lack neighbours: all, in a signal shorter than a line.
     let end = n.saturating_sub(3);
-    let mut first = start as usize % n;
+    let mut first = start % n;
     let mut next = first;
     for _ in 0..AHEAD.min(out.len()) {
         soon(next);
@@ -466,10 +470,10 @@ pub(crate) fn progression_from(
     start: u64,
     step: u64,
     out: &mut [Complex<f64>],
-    at: impl Fn(usize) -> Complex<f64>,
+    at: impl Fn(u64) -> Complex<f64>,
 ) {
-    let (n, step) = (n as usize, (step % n) as usize);
-    let mut i = start as usize % n;
+    let step = step % n;
+    let mut i = start % n;
     for o in out {
         *o = at(i);
         i += step;
@@ -511,7 +515,7 @@ impl<T: Scalar> Samples for [T] {
         step: u64,
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
-        progression_from(Samples::len(self), start, step, out, |i| self[i].complex());
+        progression_from(Samples::len(self), start, step, out, |i| self[i as usize].complex());
         Ok(())
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
@@ -593,6 +597,12 @@ impl<'a, T: Scalar> Strided<'a, T> {
     }
 }
 
+impl<T: Scalar> Strided<'_, T> {
+    fn at(&self, i: usize) -> Complex<f64> {
+        self.data[i * self.stride].complex()
+    }
+}
+
 impl<T: Scalar> Samples for Strided<'_, T> {
     fn len(&self) -> u64 {
         self.n as u64
@@ -608,7 +618,7 @@ impl<T: Scalar> Samples for Strided<'_, T> {
     }
     fn read(&self, indices: &[u64], out: &mut [Complex<f64>]) -> Result<(), Error> {
         for (o, &i) in out.iter_mut().zip(indices) {
-            *o = self.data[i as usize * self.stride].complex();
+            *o = self.at(i as usize);
         }
         Ok(())
     }
@@ -618,8 +628,8 @@ impl<T: Scalar> Samples for Strided<'_, T> {
             start,
             step,
             out,
-            |i| self.data[i * self.stride].complex(),
-            |i| ask::<_, true>(self.data.as_ptr().wrapping_add(i * self.stride)),
+            |i| self.at(i as usize),
+            |i| ask::<_, true>(self.data.as_ptr().wrapping_add(i as usize * self.stride)),
         );
         Ok(())
     }
@@ -629,7 +639,7 @@ impl<T: Scalar> Samples for Strided<'_, T> {
         step: u64,
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
-        progression_from(self.len(), start, step, out, |i| self.data[i * self.stride].complex());
+        progression_from(self.len(), start, step, out, |i| self.at(i as usize));
         Ok(())
     }
 }
@@ -682,10 +692,8 @@ impl<T: Scalar> Samples for Iq<'_, T> {
             start,
             step,
             out,
-            |i| self.at(i),
-            |i| {
-                ask::<_, true>(self.data.as_ptr().wrapping_add(2 * i));
-            },
+            |i| self.at(i as usize),
+            |i| ask::<_, true>(self.data.as_ptr().wrapping_add(2 * i as usize)),
         );
         Ok(())
     }
@@ -695,7 +703,7 @@ impl<T: Scalar> Samples for Iq<'_, T> {
         step: u64,
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
-        progression_from(self.len(), start, step, out, |i| self.at(i));
+        progression_from(self.len(), start, step, out, |i| self.at(i as usize));
         Ok(())
     }
 }
@@ -805,7 +813,7 @@ where
         Ok(())
     }
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
-        lines_from(self.n, start, step, out, |i| (self.at)(i as u64), |_| {});
+        lines_from(self.n, start, step, out, &self.at, |_| {});
         Ok(())
     }
     fn read_progression(
@@ -814,7 +822,7 @@ where
         step: u64,
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
-        progression_from(self.n, start, step, out, |i| (self.at)(i as u64));
+        progression_from(self.n, start, step, out, &self.at);
         Ok(())
     }
     fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {

@@ -6,6 +6,7 @@ use crate::samples::{Samples, check_range};
 use crate::stages::unity::Unity;
 use crate::{Error, Stage};
 use num_complex::Complex;
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -43,6 +44,17 @@ impl Peak {
     pub fn phase(&self) -> f64 {
         self.value.arg()
     }
+}
+
+/// Larger magnitudes first, then smaller indices.
+pub(crate) fn largest_first(a: &Peak, b: &Peak) -> Ordering {
+    // Squares decide, except where they overflow or lose digits.
+    let size = |v: Complex<f64>| match v.norm_sqr() {
+        square @ 1e-290..=f64::MAX => (1, square),
+        square => (2 * u8::from(square > 1.0), v.norm()),
+    };
+    let ((scale, size), (other_scale, other)) = (size(a.value), size(b.value));
+    other_scale.cmp(&scale).then(other.total_cmp(&size)).then(a.index.cmp(&b.index))
 }
 
 /// Scale of the coefficients, as numpy.fft names it.
@@ -91,6 +103,8 @@ pub struct Report {
     pub algorithm: Algorithm,
     /// Samples read, counted with repetition.
     pub samples_read: u64,
+    /// How many of these were read for the certificate alone; no value rests on them.
+    pub samples_compared: u64,
     /// Seed of the random choices.
     pub seed: u64,
     /// Coefficients that were found but are not among the k largest that were asked for.
@@ -99,7 +113,7 @@ pub struct Report {
     pub stages: Vec<(Stage, Duration)>,
     /// Where it was computed.
     pub place: Place,
-    /// Wall-clock time of the whole transform.
+    /// Wall-clock time of the whole transform; zero where there is no clock (WebAssembly without a system).
     pub elapsed: Duration,
 }
 
@@ -109,6 +123,7 @@ impl Report {
         Report {
             algorithm,
             samples_read: 0,
+            samples_compared: 0,
             seed,
             left_out: 0,
             stages: Vec::new(),
@@ -165,15 +180,24 @@ impl Spectrum {
     /// The k largest coefficients, largest first; ties by index.
     pub fn top(&self, k: usize) -> Vec<Peak> {
         let mut peaks = self.peaks.clone();
-        let by_size = |a: &Peak, b: &Peak| {
-            b.value.norm_sqr().total_cmp(&a.value.norm_sqr()).then(a.index.cmp(&b.index))
-        };
         if k < peaks.len() {
-            peaks.select_nth_unstable_by(k, by_size);
+            peaks.select_nth_unstable_by(k, largest_first);
             peaks.truncate(k);
         }
-        peaks.sort_by(by_size);
+        peaks.sort_by(largest_first);
         peaks
+    }
+
+    /// Signal-to-noise ratio of a coefficient in one bin of the whole record, in dB:
+    /// 10 log10(|X|²/(n σ²)) = 10 log10(n |a|²/σ²), with a = X/n the amplitude and σ the
+    /// certificate's noise floor. The ratio in one sample, |a|²/σ², which
+    /// [`Noise::Snr`](crate::Noise::Snr) takes, is 10 log10 n dB lower.
+    ///
+    /// `None` where the floor is no measurement of noise: at rounding level, or in an uncertified
+    /// answer, where it holds what was left unexplained.
+    pub fn snr_db(&self, peak: &Peak) -> Option<f64> {
+        let amplitude = peak.magnitude() / self.n as f64;
+        self.certificate.snr_db(amplitude, self.n)
     }
 
     /// The evidence.

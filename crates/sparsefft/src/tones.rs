@@ -34,7 +34,8 @@ pub struct Tone {
     pub amplitude_std: f64,
     /// Standard deviation of the phase at the first sample, in radians.
     pub phase_std: f64,
-    /// |a|²/σ², σ² the power of the noise in one sample; infinite where no noise was seen.
+    /// n|a|²/σ², σ² the power of the noise in one sample: the ratio in one bin of the whole record, as
+    /// [`Spectrum::snr_db`](crate::Spectrum::snr_db) has it; infinite where no noise was seen.
     pub snr: f64,
     /// The drift, where one was seen.
     pub drift: Option<Drift>,
@@ -72,7 +73,7 @@ impl Tone {
         self.amplitude.arg()
     }
 
-    /// Signal-to-noise ratio in one sample in dB, where noise was seen.
+    /// Signal-to-noise ratio in one bin of the whole record in dB, where noise was seen.
     pub fn snr_db(&self) -> Option<f64> {
         self.snr.is_finite().then(|| 10.0 * self.snr.log10())
     }
@@ -164,7 +165,7 @@ pub struct TonesReport {
     pub accuracy: Accuracy,
     /// Time per stage, in the order of the pipeline; stages that did not run are missing.
     pub stages: Vec<(Stage, Duration)>,
-    /// Wall-clock time of the whole search.
+    /// Wall-clock time of the whole search; zero where there is no clock.
     pub elapsed: Duration,
 }
 
@@ -236,6 +237,7 @@ impl Tones {
                 place: crate::Place::Cpu,
                 algorithm: Algorithm::Auto,
                 samples_read: self.report.samples_read,
+                samples_compared: 0,
                 seed: self.report.seed,
                 left_out: self.report.left_out,
                 stages: self.report.stages.clone(),

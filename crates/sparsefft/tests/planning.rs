@@ -34,6 +34,28 @@ fn allocated<T>(f: impl FnOnce() -> T) -> (T, u64) {
     (out, BYTES.with(Cell::get) - before)
 }
 
+/// What will be read can be asked of any plan, also of one that no machine can run: nothing is made
+/// for it, and how much it is need not be counted one by one.
+#[test]
+fn what_will_be_read_needs_no_memory() {
+    for (n, k) in [(1u64 << 20, 50), (1 << 45, 1 << 36), ((1 << 40) - 87, 1 << 33)] {
+        for algorithm in [Algorithm::Exact, Algorithm::Robust, Algorithm::Vote, Algorithm::CombVote]
+        {
+            let problem = Problem::new(n).sparsity(k).algorithm(algorithm);
+            let Ok(plan) = Plan::new(problem) else { continue };
+            let (indices, bytes) = allocated(|| plan.sample_indices());
+            assert!(bytes < 1 << 20, "{algorithm}, n = {n}: {bytes} bytes");
+            let (least, most) = indices.size_hint();
+            assert_eq!(Some(least), most, "{algorithm}, n = {n}");
+            assert!(least as u64 > k, "{algorithm}, n = {n}: {least} samples");
+            assert!(indices.take(1000).all(|t| t < n), "{algorithm}, n = {n}");
+            if n == 1 << 20 {
+                assert_eq!(plan.sample_indices().count(), least, "{algorithm}");
+            }
+        }
+    }
+}
+
 #[test]
 fn planning_has_no_term_in_n() {
     for noise in [Noise::Exact, Noise::Unknown, Noise::Snr(20.0)] {

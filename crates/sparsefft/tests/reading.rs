@@ -202,6 +202,138 @@ fn nothing_asked_for_is_answered_honestly() {
             "n = {n}"
         );
         let silence = plan.transform(&vec![C64::new(0.0, 0.0); n as usize]).unwrap();
-        assert!(silence.certificate().is_certified() && silence.peaks().is_empty(), "n = {n}");
+        assert!(silence.certificate().is_reliable() && silence.peaks().is_empty(), "n = {n}");
+    }
+}
+
+/// What the certificate does not cover, and the remedy: a tone ten times as strong as the rest, in all
+/// samples but those that the known seed reads.
+#[test]
+fn a_tone_hidden_from_the_known_seed_is_found_by_another() {
+    let n = 1u64 << 20;
+    let weak = Signal::new(n, generate::random(&mut Rng::new(606), n, 3)).samples();
+    let plan = |seed| Plan::new(Problem::new(n).sparsity(4).seed(seed)).unwrap();
+    let recorder = Recorder::new(&weak);
+    let before = plan(0).transform(&recorder).unwrap();
+    let read: HashSet<u64> = recorder.indices().into_iter().collect();
+    let strong =
+        Signal::new(n, vec![testkit::Tone { f: 77_777, a: C64::new(10.0, 0.0) }]).samples();
+    let hidden: Vec<C64> = (0..n)
+        .zip(weak.iter().zip(&strong))
+        .map(|(t, (weak, strong))| if read.contains(&t) { *weak } else { weak + strong })
+        .collect();
+    let fooled = plan(0).transform(&hidden).unwrap();
+    assert_eq!(fooled.peaks(), before.peaks());
+    for seed in [4_503_599_627_370_497, 1_234_567_890_123] {
+        let spectrum = plan(seed).transform(&hidden).unwrap();
+        let found = (spectrum.value(77_777) / n as f64 - 10.0).norm() < 0.1;
+        assert!(found || !spectrum.certificate().is_reliable(), "{}", spectrum.certificate());
+    }
+}
+
+/// Whatever is tried (larger hashes, more lines, voting rounds, finer frequencies, a dense FFT at
+/// last), the report counts every sample that the source was asked for.
+#[test]
+fn every_attempt_is_counted() {
+    let between = |n: u64| {
+        from_fn(n, |indices| {
+            let tone = |f: f64, t: u64| C64::cis(std::f64::consts::TAU * f * t as f64);
+            Ok(indices.iter().map(|&t| tone(0.123456, t) + tone(-0.3, t) * 0.1).collect())
+        })
+    };
+    let (mut dense, mut repeated) = (0, 0);
+    for n in [1u64 << 12, 1 << 16, 1 << 18, 10_007, 100_003, 99_225] {
+        let mut rng = Rng::new(640 + n);
+        let tones = generate::random(&mut rng, n, 40);
+        let signals: [Vec<C64>; 4] = [
+            Signal::new(n, tones.clone()).samples(),
+            Signal::new(n, tones.clone()).noise(0.5, 3).samples(),
+            Signal::new(n, Vec::new()).noise(1.0, 4).samples(),
+            {
+                let mut x = vec![C64::ZERO; n as usize];
+                use sparsefft::Samples;
+                between(n).read_range(0, &mut x).unwrap();
+                x
+            },
+        ];
+        for (which, x) in signals.iter().enumerate() {
+            for algorithm in [
+                Algorithm::Auto,
+                Algorithm::Exact,
+                Algorithm::Robust,
+                Algorithm::Vote,
+                Algorithm::CombVote,
+            ] {
+                for k in [None, Some(5), Some(40)] {
+                    for fallback in [Fallback::Auto, Fallback::Never] {
+                        let problem = Problem::new(n).algorithm(algorithm).fallback(fallback);
+                        let problem = match k {
+                            Some(k) => problem.sparsity(k),
+                            None => problem,
+                        };
+                        let Ok(plan) = Plan::new(problem) else { continue };
+                        let recorder = Recorder::new(x);
+                        let spectrum = plan.transform(&recorder).unwrap();
+                        let read = recorder.indices().len() as u64;
+                        let what =
+                            format!("n = {n}, signal {which}, k = {k:?}, {algorithm}: {plan}");
+                        assert_eq!(spectrum.report().samples_read, read, "{what}");
+                        dense += u32::from(read > n);
+                        repeated += u32::from(spectrum.certificate().attempts > 1);
+                    }
+                }
+            }
+            for accuracy in [None, Some(1e-3)] {
+                let problem = Problem::new(n).sparsity(5);
+                let problem = accuracy.map_or(problem.clone(), |bins| problem.accuracy(bins));
+                let recorder = Recorder::new(x);
+                let tones = Plan::new(problem).unwrap().tones(&recorder).unwrap();
+                let read = recorder.indices().len() as u64;
+                assert_eq!(tones.report().samples_read, read, "n = {n}, signal {which}, tones");
+                repeated += u32::from(tones.certificate().attempts > 1);
+            }
+        }
+    }
+    assert!(dense > 10 && repeated > 10, "{dense} and {repeated}: nothing was tried twice");
+}
+
+/// In noise, too, an answer agrees with what was read: a click of two hundred times the noise in
+/// a sample, wherever it is in a comb or in a window, is never certified.
+#[test]
+fn clicks_in_noise_are_refused_where_they_were_read() {
+    for n in [1u64 << 16, 78_125, 100_003] {
+        for k in [1, 5, 40] {
+            let mut rng = Rng::new(650 + n + k);
+            let tones = generate::random(&mut rng, n, k);
+            let sigma = 1e-4;
+            let mut x = Signal::new(n, tones).noise(sigma, 7).samples();
+            let problem = Problem::new(n).sparsity(k).fallback(Fallback::Never);
+            let plan = Plan::new(problem).unwrap();
+            let clean = plan.transform(&x).unwrap();
+            assert!(clean.certificate().is_certified(), "n = {n}, k = {k}: {clean:?}");
+            let recorder = Recorder::new(&x);
+            plan.transform(&recorder).unwrap();
+            let read = recorder.indices();
+            let mut met = 0;
+            for _ in 0..50 {
+                let t = rng.pick(&read);
+                let before = x[t as usize];
+                x[t as usize] += rng.phasor() * 200.0 * sigma;
+                let recorder = Recorder::new(&x);
+                let elsewhere = plan.transform(&recorder).unwrap();
+                let is_read = recorder.indices().contains(&t);
+                let here = plan.transform(&x).unwrap();
+                x[t as usize] = before;
+                // What is read later depends on what was found.
+                if is_read {
+                    met += 1;
+                    for certificate in [here.certificate(), elsewhere.certificate()] {
+                        let what = format!("n = {n}, k = {k}, t = {t}: {certificate}");
+                        assert!(!certificate.is_certified(), "{what}");
+                    }
+                }
+            }
+            assert!(met > 40, "n = {n}, k = {k}: {met}");
+        }
     }
 }

@@ -250,7 +250,7 @@ fn many_coefficients_of_any_kind_are_solved() {
     let answers = CudaPlan::new(&device, problem).unwrap().transform_batch(&three.signals(n));
     for (i, answer) in answers.into_iter().enumerate() {
         let answer = answer.unwrap();
-        assert_eq!(answer.certificate().is_certified(), i != 1);
+        assert_eq!(answer.certificate().is_reliable(), i != 1);
         assert!(i == 1 || worst(&truth, &answer) < 1e-9);
     }
     // Pairs of f32 have noise, which the kernels leave to others; real samples come in pairs.
@@ -465,7 +465,7 @@ fn votes_find_out_how_many_and_refuse_what_they_cannot_explain() {
     let (_, noise) = make(&device, n, 1, 30.0, 1, 4);
     let problem = Problem::new(n).sparsity(5).algorithm(Algorithm::Vote).fallback(Fallback::Never);
     let plan = CudaPlan::new(&device, problem).unwrap();
-    assert!(!plan.transform(&noise.signal()).unwrap().certificate().is_certified());
+    assert!(!plan.transform(&noise.signal()).unwrap().certificate().is_reliable());
     let mut samples = noise.download().unwrap();
     let read = plan.plan().sample_indices().nth(12_345).unwrap();
     samples[read as usize].im = f64::NAN;
@@ -576,7 +576,7 @@ fn growing_and_refusing_are_honest() {
     let (_, noise) = make(&device, n, 1, 30.0, 1, 4);
     let problem = Problem::new(n).sparsity(5).fallback(Fallback::Never);
     let got = CudaPlan::new(&device, problem).unwrap().transform(&noise.signal()).unwrap();
-    assert!(!got.certificate().is_certified());
+    assert!(!got.certificate().is_reliable());
     // Not a number.
     let bad = device.upload(&vec![Complex::new(f64::NAN, 0.0); n as usize]).unwrap();
     let plan = CudaPlan::new(&device, asked(n, 5, Noise::Exact, Algorithm::Exact)).unwrap();

@@ -3,7 +3,8 @@
 mod common;
 
 use sparsefft::{
-    Complex, Error, Fallback, Norm, Peak, Plan, Problem, Spectrum, Strided, transform,
+    Algorithm, Complex, Error, Fallback, Noise, Norm, Peak, Plan, Problem, Spectrum, Strided,
+    transform,
 };
 use testkit::tolerance::{self, assert_close};
 use testkit::{C64, Rng, Signal, Tone, generate, oracle};
@@ -14,6 +15,28 @@ fn example(n: u64, k: u64, seed: u64) -> (Signal, Vec<C64>, Spectrum) {
     let x = signal.samples();
     let spectrum = transform(&x, k).unwrap();
     (signal, x, spectrum)
+}
+
+/// Each of the three verdicts has one question that only it answers; a dense answer is not certified.
+#[test]
+fn a_dense_answer_is_complete_and_not_certified() {
+    let (_, x, sparse) = example(1 << 16, 20, 502);
+    let of = |s: &Spectrum| {
+        let c = s.certificate();
+        (c.is_certified(), c.is_complete(), c.is_reliable())
+    };
+    assert_eq!(of(&sparse), (true, false, true));
+    let dense = Plan::new(Problem::new(1 << 16).sparsity(20).algorithm(Algorithm::Dense)).unwrap();
+    assert_eq!(of(&dense.transform(&x).unwrap()), (false, true, true));
+    let mut rng = Rng::new(503);
+    let noise: Vec<C64> = (0..1 << 16).map(|_| rng.gaussian()).collect();
+    // Not sparse: a fallback is complete, and without one nothing is claimed.
+    for (fallback, expected) in
+        [(Fallback::Auto, (false, true, true)), (Fallback::Never, (false, false, false))]
+    {
+        let plan = Plan::new(Problem::new(1 << 16).sparsity(20).fallback(fallback)).unwrap();
+        assert_eq!(of(&plan.transform(&noise).unwrap()), expected, "{fallback:?}");
+    }
 }
 
 #[test]
@@ -193,7 +216,7 @@ fn what_the_comb_steps_over_is_noticed() {
         }
         let s = plan.transform(&samples).unwrap();
         let certificate = s.certificate();
-        assert!(certificate.attempts > 1 || !certificate.is_certified(), "{certificate}");
+        assert!(certificate.attempts > 1 || !certificate.is_reliable(), "{certificate}");
     }
 }
 
@@ -214,7 +237,7 @@ fn a_large_sample_at_the_edge_of_the_window_is_noticed() {
         let copies = Strided::new(&samples, 0, 1).unwrap();
         for s in [plan.transform(&samples).unwrap(), plan.transform(&copies).unwrap()] {
             let certificate = s.certificate();
-            assert!(certificate.attempts > 1 || !certificate.is_certified(), "{n}: {certificate}");
+            assert!(certificate.attempts > 1 || !certificate.is_reliable(), "{n}: {certificate}");
         }
     }
 }
@@ -240,4 +263,90 @@ fn values_of_prime_lengths_are_fitted_jointly() {
         }
     }
     assert!(worst < 6e-11, "{worst:e}");
+}
+
+/// n|a|²/σ², whichever algorithm found the coefficient, and the same for a tone.
+#[test]
+fn one_coefficient_has_one_signal_to_noise_ratio() {
+    let (n, amplitude, sigma) = (1u64 << 16, 0.2, 0.5);
+    let tone = Tone { f: 4321, a: C64::new(0.0, amplitude) };
+    let signal = Signal::new(n, vec![tone]).noise(sigma, 9);
+    let x = signal.samples();
+    let expected = 10.0 * (n as f64 * (amplitude / sigma).powi(2)).log10();
+    for algorithm in [Algorithm::Robust, Algorithm::Dense] {
+        let plan = Plan::new(Problem::new(n).sparsity(1).algorithm(algorithm)).unwrap();
+        let spectrum = plan.transform(&x).unwrap();
+        assert_eq!(spectrum.report().algorithm, algorithm, "{}", spectrum.certificate());
+        let snr = spectrum.snr_db(&spectrum.peaks()[0]).unwrap();
+        assert!((snr - expected).abs() < 1.0, "{algorithm}: {snr}, expected {expected}");
+        let sigma = spectrum.certificate().noise_floor;
+        let size = spectrum.peaks()[0].magnitude();
+        let defined = 10.0 * (size * size / (n as f64 * sigma * sigma)).log10();
+        assert!((snr - defined).abs() < 1e-9, "{algorithm}: {snr} {defined}");
+    }
+    let tones = Plan::new(Problem::new(n)).unwrap().tones(&x).unwrap();
+    let snr = tones.tones()[0].snr_db().unwrap();
+    assert!((snr - expected).abs() < 1.0, "tones: {snr}, expected {expected}");
+}
+
+/// What is left of a signal that is not sparse is no noise, and neither is rounding.
+#[test]
+fn no_ratio_without_a_measurement_of_noise() {
+    let n = 1u64 << 16;
+    let half = [(0.25 + 0.5 / n as f64, C64::new(1.0, 0.0))];
+    let leaking = Signal::off_grid(n, half.to_vec()).samples();
+    let never = Problem::new(n).sparsity(3).fallback(Fallback::Never);
+    let spectrum = Plan::new(never).unwrap().transform(&leaking).unwrap();
+    assert!(!spectrum.certificate().is_reliable(), "{}", spectrum.certificate());
+    let peak = Peak { index: n / 4, value: C64::new(n as f64, 0.0) };
+    assert_eq!(spectrum.snr_db(&peak), None);
+    let (_, _, exact) = example(n, 3, 504);
+    assert!(exact.certificate().is_certified());
+    assert_eq!(exact.snr_db(&exact.peaks()[0]), None);
+}
+
+/// The order by magnitude holds where squares of magnitudes overflow or vanish.
+#[test]
+fn the_largest_are_chosen_at_any_scale() {
+    let n = 1u64 << 12;
+    for scale in [1e-170, 1e-150, 1e-140, 1.0, 1e140, 1e150, 1e170, 1e250, 1e295] {
+        let at = [3000u64, 100, 2000, 7, 1234];
+        let tones: Vec<Tone> =
+            (1..=5).map(|i| Tone { f: at[i - 1], a: C64::new(0.0, scale * i as f64) }).collect();
+        let x = Signal::new(n, tones).samples();
+        for (algorithm, k) in [(Algorithm::Dense, 2), (Algorithm::Exact, 5), (Algorithm::Dense, 5)]
+        {
+            let problem = Problem::new(n).sparsity(k).algorithm(algorithm);
+            let spectrum = match Plan::new(problem).unwrap().transform(&x) {
+                Ok(spectrum) if spectrum.certificate().is_reliable() => spectrum,
+                Ok(_) | Err(Error::Overflow { .. }) if algorithm == Algorithm::Exact => continue,
+                other => panic!("{scale:e}, {algorithm}: {other:?}"),
+            };
+            let order: Vec<u64> = spectrum.top(3).iter().map(|p| p.index).collect();
+            assert_eq!(order, [1234, 7, 2000][..k.min(3) as usize], "{scale:e}, {algorithm}");
+        }
+    }
+    let value = |index, re| Peak { index, value: C64::new(re, 0.0) };
+    let sizes = [1e-200, 1e-144, 1.0, 1e153, 1e155, 1e300];
+    let peaks = sizes.iter().enumerate().map(|(i, &size)| value(i as u64, size)).collect();
+    let (certificate, report) = {
+        let (_, _, any) = example(1 << 12, 1, 505);
+        (any.certificate().clone(), any.report().clone())
+    };
+    let spectrum = Spectrum::new(8, peaks, certificate, report).unwrap();
+    let order: Vec<u64> = spectrum.top(6).iter().map(|p| p.index).collect();
+    assert_eq!(order, [5, 4, 3, 2, 1, 0]);
+}
+
+/// A seed that was drawn is another one each time, is kept by every format, and is recorded.
+#[test]
+fn a_drawn_seed_is_recorded() {
+    let drawn: Vec<u64> = (0..100).map(|_| sparsefft::random_seed()).collect();
+    let distinct: std::collections::HashSet<_> = drawn.iter().collect();
+    assert_eq!(distinct.len(), 100);
+    assert!(drawn.iter().all(|&seed| seed < 1 << 53 && seed as f64 as u64 == seed));
+    let n = 1 << 16;
+    let plan = Plan::new(Problem::new(n).sparsity(1).noise(Noise::Exact).seed(drawn[0])).unwrap();
+    let spectrum = plan.transform(&vec![1.0f32; n as usize]).unwrap();
+    assert_eq!((plan.recipe().seed, spectrum.report().seed), (drawn[0], drawn[0]));
 }

@@ -453,3 +453,31 @@ fn recipes_are_equal_and_explained() {
         assert!(plan.recipe().estimates.iter().any(|e| e.algorithm == algorithm));
     }
 }
+
+/// The tolerance of a part in a million is one of the whole rest; no single sample that was read may
+/// differ by a hundred times that much.
+#[test]
+fn small_clicks_are_refused_where_they_were_read() {
+    for n in [1u64 << 14, 1 << 18, 10_007] {
+        let mut rng = Rng::new(31 + n);
+        let truth = tones(&mut rng, n, 5);
+        let mut x = vec![Complex::new(0.0, 0.0); n as usize];
+        for (t, v) in (0..n).zip(&mut x) {
+            let turns = |f: u64| (f * t % n) as f64 / n as f64;
+            *v = truth.iter().map(|(&f, a)| a * Complex::cis(TAU * turns(f))).sum();
+        }
+        for algorithm in BOTH {
+            let plan = Plan::new(problem(n, 5, algorithm)).unwrap();
+            assert!(plan.transform(&x).unwrap().certificate().is_certified(), "{algorithm}, {n}");
+            let read: Vec<u64> = plan.sample_indices().collect();
+            for _ in 0..30 {
+                let t = rng.pick(&read) as usize;
+                let before = x[t];
+                x[t] += rng.phasor() * 1e-4;
+                let certificate = plan.transform(&x).unwrap().certificate().clone();
+                x[t] = before;
+                assert!(!certificate.is_certified(), "{algorithm}, {n}, {t}: {certificate}");
+            }
+        }
+    }
+}

@@ -54,6 +54,8 @@ pub struct Answer {
     pub certified: bool,
     /// Whether it is a dense transform.
     pub dense: bool,
+    /// Coefficients that were found and are not among the k that were asked for.
+    pub left_out: u64,
     /// The certificate's detection limit, an amplitude.
     pub detection_limit: f64,
     /// Samples read.
@@ -364,6 +366,7 @@ mod tests {
             peaks: tones.iter().map(|t| (t.f, t.a * signal.n as f64)).collect(),
             certified: true,
             dense: false,
+            left_out: 0,
             detection_limit: 1e-12,
             samples_read: 1000,
             informing: 1000,
@@ -485,6 +488,7 @@ mod tests {
             peaks: top.iter().map(|&f| (f, spectrum[f as usize])).collect(),
             certified: true,
             dense: true,
+            left_out: 0,
             detection_limit: 0.0,
             samples_read: n,
             informing: n,

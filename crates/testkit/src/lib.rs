@@ -27,7 +27,7 @@ pub mod tolerance;
 pub use judge::{Answer, Asked, Judgement, NoiseHint, Opinion, judge};
 pub use num_complex::Complex;
 pub use rng::Rng;
-pub use signal::{Format, Lazy, Pulses, Signal, Source, Tone};
+pub use signal::{Disturbance, Format, Lazy, Pulses, Signal, Source, Tone};
 
 /// Complex numbers of the kit.
 pub type C64 = Complex<f64>;

@@ -7,7 +7,7 @@
 
 use crate::judge::{Answer, Asked, Judgement, NoiseHint, judge};
 use crate::rng::mix;
-use crate::signal::{Format, Pulses, Signal, Source};
+use crate::signal::{Disturbance, Format, Pulses, Signal, Source};
 use crate::{C64, Rng, Tone, generate};
 use std::fmt;
 use std::ops::Range;
@@ -73,6 +73,11 @@ pub enum Demand {
     Nothing,
     /// Only the promise.
     Promise,
+    /// Never certified: a part of the signal is neither a tone nor white noise, and so strong that
+    /// the tests of the residual miss it with a probability below 10⁻⁹. Except that the k largest
+    /// coefficients may be certified where so many others were found and left out that they
+    /// describe that part.
+    Refuse,
     /// Certified at the first attempt in at least 99 % of the trials, and right.
     FirstAttempt,
 }
@@ -138,6 +143,15 @@ fn noisy(rng: &mut Rng, db: f64, hint: NoiseHint) -> Case {
     Case::new(Signal::new(n, tones).noise(sigma(db), rng.next_u64())).hint(hint)
 }
 
+/// A few tones of 20 dB in noise of power 1, of a length that has a comb or none, disturbed.
+fn disturbed(rng: &mut Rng, trial: u64, make: impl Fn(u64, &mut Rng) -> Disturbance) -> Case {
+    let n = turn(trial, &[1 << 18, 1 << 20, 1 << 16, 100_003, 1_000_000]);
+    let tones = generate::scaled(generate::equal(rng, n, turn(trial, &[3, 1, 10])), 10.0);
+    let disturbance = make(n, rng);
+    let signal = Signal::new(n, tones).noise(1.0, rng.next_u64()).disturbed(disturbance);
+    Case::new(signal).sometimes_unknown_k(trial)
+}
+
 /// Adds noise at 20 dB under an amplitude of 1.
 fn at_20_db(rng: &mut Rng, signal: Signal) -> Signal {
     signal.noise(sigma(20.0), rng.next_u64())
@@ -145,7 +159,7 @@ fn at_20_db(rng: &mut Rng, signal: Signal) -> Signal {
 
 /// Every class.
 pub fn classes() -> Vec<Class> {
-    use Demand::{FirstAttempt, Nothing, Promise};
+    use Demand::{FirstAttempt, Nothing, Promise, Refuse};
     let class = |name, demand, weight, make| Class { name, demand, weight, make };
     vec![
         class("random", FirstAttempt, 1.0, |rng, trial| {
@@ -426,6 +440,137 @@ pub fn classes() -> Vec<Class> {
             let impulse = (rng.below(n), rng.phasor());
             Case::new(Signal::impulses(n, vec![impulse])).k(10).sometimes_unknown_k(trial)
         }),
+        // What changes over the record, without noise: whatever was read must agree with the answer.
+        class("dropout", Promise, 1.0, |rng, trial| {
+            let n = turn(trial, &[1 << 16, 1 << 18, 65_537, 59_049, 60_000, 1 << 14]);
+            let k = turn(trial, &[1, 3, 1, 10, 1]);
+            let length = 4 << rng.below(8);
+            let from = rng.below(n - length);
+            let factor = turn(trial, &[0.0, 0.5, -1.0, 1.001]);
+            let level = Disturbance::Level { from, length, factor };
+            let tones = generate::random(rng, n, k);
+            Case::new(Signal::new(n, tones).disturbed(level)).sometimes_unknown_k(trial)
+        }),
+        class("small-impulses", Promise, 0.5, |rng, trial| {
+            let n = turn(trial, &[1 << 16, 1 << 18, 65_537, 60_000]);
+            let count = turn(trial, &[30, 300, 3]);
+            let impulses = rng.distinct(n, count).into_iter();
+            let impulses = impulses.map(|t| (t, rng.phasor() * 1e-3)).collect();
+            let tones = generate::random(rng, n, turn(trial, &[1, 10]));
+            let signal = Signal { tones, ..Signal::impulses(n, impulses) };
+            Case::new(signal).sometimes_unknown_k(trial)
+        }),
+        class("k-far-too-small-any-n", Promise, 1.0, |rng, trial| {
+            let n = turn(trial, &[4097, 65_537, 59_049, 100_003, 60_000, 10_007, 1 << 16]);
+            let count = turn(trial, &[30, 100, 300]);
+            let spacing = turn(trial, &[37, 1, 5, 11, 2]);
+            let first = rng.below(n);
+            let tone = |i: u64, a| Tone { f: (first + i * spacing) % n, a };
+            let tones = (0..count).map(|i| tone(i, rng.phasor())).collect();
+            Case::new(Signal::new(n, tones)).k(1 + rng.below(10))
+        }),
+        class("odd-impulse-train", Promise, 0.5, |rng, trial| {
+            let (n, periods) = turn(
+                trial,
+                &[(59_049, [3u64, 27, 81]), (60_000, [15, 75, 125]), (1_000_000, [5, 25, 125])],
+            );
+            let period = periods[(trial / 3 % 3) as usize];
+            let value = rng.phasor() * period as f64;
+            let pulses = Pulses { start: rng.below(period), period, value, carrier: rng.below(n) };
+            let case = Case::new(Signal::pulses(n, pulses));
+            if trial % 2 == 0 { case.k(1 + trial % 5) } else { case.sometimes_unknown_k(trial) }
+        }),
+        // Parts of a signal that are neither tones nor white noise; the noise has power 1.
+        class("sweep", Refuse, 0.5, |rng, trial| {
+            let share = turn(trial, &[0.005, 1.0, 0.05, 0.3]);
+            // What moves through the whole band is seen by parts of the record only.
+            let power = if share < 0.1 { turn(trial, &[10.0, 100.0, 1.5]) } else { 4.0 };
+            disturbed(rng, trial, |n, rng| Disturbance::Sweep {
+                from: 0,
+                length: n,
+                amplitude: rng.phasor() * f64::sqrt(power),
+                frequency: rng.uniform(),
+                rate: share / n as f64,
+            })
+        }),
+        class("carrier-burst", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| {
+                let length = n / turn(trial, &[3, 50, 10]);
+                Disturbance::Sweep {
+                    from: rng.below(n - length),
+                    length,
+                    amplitude: rng.phasor() * 6.0,
+                    frequency: rng.uniform(),
+                    rate: 0.0,
+                }
+            })
+        }),
+        class("dc-step", Refuse, 0.5, |rng, trial| {
+            let case = disturbed(rng, trial, |n, rng| Disturbance::Sweep {
+                from: 0,
+                length: n / 3,
+                amplitude: rng.phasor() * turn(trial, &[1.0, 2.0]),
+                frequency: 0.0,
+                rate: 0.0,
+            });
+            // An unknown number of coefficients could describe most of the step.
+            let k = case.signal.tones.len() as u64;
+            case.k(k)
+        }),
+        class("fm", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| Disturbance::Fm {
+                amplitude: rng.phasor() * turn(trial, &[1.5, 5.0]),
+                frequency: rng.uniform(),
+                deviation: turn(trial, &[0.005, 0.02]),
+                period: n as f64 / turn(trial, &[50.3, 1000.7]),
+            })
+        }),
+        class("psk", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| Disturbance::Psk {
+                amplitude: rng.phasor() * 1.5,
+                frequency: rng.uniform(),
+                symbol: turn(trial, &[64, n / 100]),
+                phases: turn(trial, &[4, 2, 8]),
+                seed: rng.next_u64(),
+            })
+        }),
+        class("packets", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| Disturbance::Packets {
+                amplitude: rng.phasor() * 3.0,
+                frequency: rng.uniform(),
+                slot: n / turn(trial, &[40, 300]),
+                duty: turn(trial, &[0.3, 0.5]),
+                seed: rng.next_u64(),
+            })
+        }),
+        class("noise-bursts", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| Disturbance::Noise {
+                sigma: turn(trial, &[3.0, 6.0]),
+                pole: 0.0,
+                slot: n / turn(trial, &[20, 50]),
+                duty: 0.4,
+                seed: rng.next_u64(),
+            })
+        }),
+        class("coloured-noise", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| Disturbance::Noise {
+                sigma: 2.0,
+                pole: turn(trial, &[0.5, 0.9]),
+                slot: n,
+                duty: 1.0,
+                seed: rng.next_u64(),
+            })
+        }),
+        class("noisy-fade", Refuse, 0.5, |rng, trial| {
+            disturbed(rng, trial, |n, rng| {
+                let length = n / turn(trial, &[10, 20]);
+                Disturbance::Level {
+                    from: rng.below(n - length),
+                    length,
+                    factor: turn(trial, &[0.0, 0.5, -1.0]),
+                }
+            })
+        }),
         class("tones-and-burst", Nothing, 0.2, |rng, trial| {
             // Tones everywhere, and a burst of 64 samples: most transforms read none of them, and
             // those that read one or two take them for noise.
@@ -624,6 +769,14 @@ fn run_as(
         let limit = answer.detection_limit;
         let complaint = || format!("{}: {opinion}; detection limit {limit:.1e}", label());
         match opinion.judgement {
+            _ if class.demand == Demand::Refuse
+                && answer.certified
+                && !answer.dense
+                && !(answer.left_out > 0 && opinion.judgement.is_right()) =>
+            {
+                tally.wrong_certified += 1;
+                tally.complaints.insert(0, format!("{}: certified; {opinion}", label()));
+            }
             Judgement::RightCertified => tally.right_certified += 1,
             Judgement::RightUncertified => tally.right_uncertified += 1,
             Judgement::WrongUncertified => {
@@ -675,6 +828,7 @@ mod tests {
             peaks,
             certified: true,
             dense: true,
+            left_out: 0,
             detection_limit: limit,
             samples_read: case.signal.n,
             informing: case.signal.n,

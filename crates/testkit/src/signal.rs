@@ -8,7 +8,7 @@
 //! and the same noise to the bit, so that lengths which no memory holds are tested like short
 //! ones.
 
-use crate::rng::hashed_gaussian;
+use crate::rng::{hashed_gaussian, mix};
 use crate::{C64, oracle};
 use num_complex::Complex;
 use std::f64::consts::TAU;
@@ -93,6 +93,8 @@ pub struct Signal {
     pub off_grid: Vec<(f64, C64)>,
     /// Single samples added: time, value.
     pub impulses: Vec<(u64, C64)>,
+    /// What changes over the record, or is neither a tone nor white noise.
+    pub disturbances: Vec<Disturbance>,
     /// Standard deviation of the white noise in one sample.
     pub sigma: f64,
     /// Seed of the noise.
@@ -114,6 +116,7 @@ impl Signal {
             pulses: None,
             off_grid: Vec::new(),
             impulses: Vec::new(),
+            disturbances: Vec::new(),
             sigma: 0.0,
             noise_seed: 0,
             real: false,
@@ -131,6 +134,13 @@ impl Signal {
     /// A signal that is zero but for a few samples (time, value).
     pub fn impulses(n: u64, impulses: Vec<(u64, C64)>) -> Self {
         Signal { impulses, sparse: false, ..Signal::new(n, Vec::new()) }
+    }
+
+    /// The same with one more disturbance, to be judged against its dense FFT.
+    pub fn disturbed(mut self, disturbance: Disturbance) -> Self {
+        self.disturbances.push(disturbance);
+        self.sparse = false;
+        self
     }
 
     /// The same, to be judged against its dense FFT.
@@ -192,8 +202,14 @@ impl Signal {
         self.sigma.hypot(self.format.sigma(rms, self.real))
     }
 
-    /// Rounds one sample.
+    /// Disturbs one sample, adds noise and rounds.
     fn finish(&self, t: u64, mut v: C64) -> C64 {
+        for disturbance in &self.disturbances {
+            v = disturbance.apply(t, v);
+        }
+        if self.real {
+            v.im = 0.0;
+        }
         if self.sigma > 0.0 {
             let z = hashed_gaussian(self.noise_seed, t) * self.sigma;
             // A real Gaussian of the same power.
@@ -306,6 +322,141 @@ impl Signal {
             Format::U8 => convert!(RU8, CU8, u8),
             Format::I16 => convert!(RI16, CI16, i16),
             Format::I32 => convert!(RI32, CI32, i32),
+        }
+    }
+}
+
+/// A change over the record, or a part of the signal that is neither a tone nor white noise: a
+/// function of t, so that any sample can be computed by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Disturbance {
+    /// All tones times a factor within a stretch: a dropout (0), a fade (½), a flip of phase (-1).
+    Level {
+        /// First sample.
+        from: u64,
+        /// Number of samples.
+        length: u64,
+        /// The factor.
+        factor: f64,
+    },
+    /// a·e^{2πi(νt + ½ρt²)} within a stretch: a sweep, a drifting tone (ρ small), a burst of a
+    /// carrier (ρ = 0), a step of a constant (ν = ρ = 0).
+    Sweep {
+        /// First sample.
+        from: u64,
+        /// Number of samples.
+        length: u64,
+        /// Amplitude.
+        amplitude: C64,
+        /// ν in cycles per sample at t = 0.
+        frequency: f64,
+        /// ρ in cycles per sample².
+        rate: f64,
+    },
+    /// a·e^{2πi(νt + δ·P/2π·sin(2πt/P))}: frequency modulation by ± δ with the period P.
+    Fm {
+        /// Amplitude.
+        amplitude: C64,
+        /// ν in cycles per sample.
+        frequency: f64,
+        /// δ in cycles per sample.
+        deviation: f64,
+        /// P in samples.
+        period: f64,
+    },
+    /// A carrier whose phase is drawn anew for each symbol, among equally spaced ones.
+    Psk {
+        /// Amplitude.
+        amplitude: C64,
+        /// Frequency in cycles per sample.
+        frequency: f64,
+        /// Samples per symbol.
+        symbol: u64,
+        /// Number of phases.
+        phases: u64,
+        /// Seed of the symbols.
+        seed: u64,
+    },
+    /// A carrier on a raster of slots, each on or off at random: on-off keying, packets.
+    Packets {
+        /// Amplitude.
+        amplitude: C64,
+        /// Frequency in cycles per sample.
+        frequency: f64,
+        /// Samples per slot.
+        slot: u64,
+        /// Probability that a slot is on.
+        duty: f64,
+        /// Seed of the slots.
+        seed: u64,
+    },
+    /// Noise that is coloured by an autoregressive filter of one pole, or white (pole 0), in the
+    /// slots of a raster that are on.
+    Noise {
+        /// Standard deviation of one sample.
+        sigma: f64,
+        /// The pole, below 1.
+        pole: f64,
+        /// Samples per slot.
+        slot: u64,
+        /// Probability that a slot is on.
+        duty: f64,
+        /// Seed of the noise.
+        seed: u64,
+    },
+}
+
+/// A number in 0 … 1 that depends on a seed and a place.
+fn hashed_uniform(seed: u64, at: u64) -> f64 {
+    (mix(seed ^ mix(at)) >> 11) as f64 * 2f64.powi(-53)
+}
+
+impl Disturbance {
+    /// What becomes of the value v at t.
+    fn apply(&self, t: u64, v: C64) -> C64 {
+        let cis = |turns: f64| C64::cis(TAU * turns.fract());
+        let time = t as f64;
+        match *self {
+            Disturbance::Level { from, length, factor } => {
+                if (from..from + length).contains(&t) {
+                    v * factor
+                } else {
+                    v
+                }
+            }
+            Disturbance::Sweep { from, length, amplitude, frequency, rate } => {
+                if !(from..from + length).contains(&t) {
+                    return v;
+                }
+                v + amplitude * cis(frequency * time) * cis(0.5 * rate * time * time)
+            }
+            Disturbance::Fm { amplitude, frequency, deviation, period } => {
+                let swing = deviation * period / TAU * (TAU * (time / period).fract()).sin();
+                v + amplitude * cis(frequency * time) * cis(swing)
+            }
+            Disturbance::Psk { amplitude, frequency, symbol, phases, seed } => {
+                let phase = (hashed_uniform(seed, t / symbol) * phases as f64).floor();
+                v + amplitude * cis(frequency * time) * cis(phase / phases as f64)
+            }
+            Disturbance::Packets { amplitude, frequency, slot, duty, seed } => {
+                let on = hashed_uniform(seed, t / slot) < duty;
+                if on { v + amplitude * cis(frequency * time) } else { v }
+            }
+            Disturbance::Noise { sigma, pole, slot, duty, seed } => {
+                if hashed_uniform(!seed, t / slot) >= duty {
+                    return v;
+                }
+                // The impulse response, cut off where it is small; of unit energy.
+                let taps = if pole == 0.0 { 1 } else { 48 };
+                let mut sum = C64::ZERO;
+                let (mut gain, mut energy) = (1.0, 0.0);
+                for j in 0..taps {
+                    sum += hashed_gaussian(seed, t.wrapping_sub(j)) * gain;
+                    energy += gain * gain;
+                    gain *= pole;
+                }
+                v + sum * (sigma / f64::sqrt(energy))
+            }
         }
     }
 }

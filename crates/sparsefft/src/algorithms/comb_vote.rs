@@ -16,6 +16,7 @@
 
 use super::vote::{self, Buffers};
 use super::{Answer, Run};
+use crate::judge::{ReadSet, RunningSum};
 use crate::plan::CombRecipe;
 use crate::samples::Samples;
 use crate::stages::flat_hash::blame;
@@ -32,21 +33,27 @@ pub(super) fn offset(n: u64, comb: &CombRecipe, seed: u64, stream: u64) -> u64 {
     Rng::new(seed, stream).below(n / comb.teeth)
 }
 
-/// Reads the combs and leaves the kept residues in `buffers.residues`.
+/// Reads the combs and leaves the kept residues in `buffers.residues`; returns what was read.
 pub(super) fn keep_residues(
     signal: &dyn Samples,
     comb: &CombRecipe,
     offset: impl Fn(u64) -> u64,
+    seed: u64,
     buffers: &mut Buffers,
-) -> Result<(), Error> {
+) -> Result<Vec<ReadSet>, Error> {
     let (n, w) = (signal.len(), comb.teeth as usize);
     let fft = buffers.fft(w);
     let mut u = vec![Complex::ZERO; w];
     let mut scratch = vec![Complex::ZERO; fft.get_inplace_scratch_len()];
     let mut energy = vec![0.0; w];
+    let mut sets = Vec::new();
     for c in 0..comb.combs as u64 {
         let tau = offset(c);
         signal.read_progression(tau, n / comb.teeth, &mut u)?;
+        let set = ReadSet::singles(tau, n / comb.teeth, w);
+        let mut sum = RunningSum::new(n, &set, seed);
+        sum.add(&u);
+        sets.push(set.with_sum(sum.finish()));
         fft.process_with_scratch(&mut u, &mut scratch);
         for (e, v) in energy.iter_mut().zip(&u) {
             *e += v.norm_sqr();
@@ -56,5 +63,5 @@ pub(super) fn keep_residues(
         }
     }
     buffers.residues.cutoff_energies(&energy, comb.keep as usize, comb.combs as usize);
-    Ok(())
+    Ok(sets)
 }

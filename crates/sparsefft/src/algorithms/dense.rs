@@ -106,6 +106,7 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     let certificate = Certificate {
         verdict: Verdict::Dense,
         reason,
+        rest_limit: 0.0,
         bins_tested: n,
         bins_unexplained: 0,
         residual_energy: if total > 0.0 { (1.0 - kept / total).max(0.0) } else { 0.0 },

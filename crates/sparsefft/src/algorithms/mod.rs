@@ -29,6 +29,8 @@ pub(crate) struct Run<'a> {
     pub(crate) samples_read: u64,
     /// Samples that a helper has read for nothing: no decision may depend on helpers.
     pub(crate) samples_unused: u64,
+    /// How many of the samples read are compared with the answer and serve nothing else.
+    pub(crate) samples_compared: u64,
     /// Largest |x|² that a window hash has met: what one attempt has seen the next may not forget.
     pub(crate) peak: f64,
     /// Whether samples come slowly: from main memory rather than a cache.
@@ -47,7 +49,9 @@ impl<'a> Run<'a> {
         watch: Stopwatch,
     ) -> Self {
         let clock = Clock::start(watch);
-        let (samples_read, samples_unused, peak, slow) = (0, 0, 0.0, false);
+        workspace.evidence.clear();
+        let (samples_read, samples_unused, samples_compared) = (0, 0, 0);
+        let (peak, slow) = (0.0, false);
         let (keeper, place) = (None, None);
         Run {
             plan,
@@ -56,6 +60,7 @@ impl<'a> Run<'a> {
             clock,
             samples_read,
             samples_unused,
+            samples_compared,
             peak,
             slow,
             keeper,

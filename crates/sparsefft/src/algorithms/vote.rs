@@ -23,14 +23,16 @@
 use super::{Answer, Run, comb_vote, dense};
 use crate::certificate::{Certificate, Verdict};
 use crate::cpu::threads;
+use crate::judge::{self, Doubt, ReadSet, RunningSum, Tolerance, rest_limit};
 use crate::plan::{self, CombRecipe, Estimate, FlatKind, Method, Prepared, VoteRecipe};
 use crate::problem::{Algorithm, Noise, Problem};
 use crate::samples::{Samples, progression};
 use crate::spectrum::Peak;
 use crate::stages::Stage;
-use crate::stages::flat_hash::{Permutation, Place, blame, fold};
+use crate::stages::flat_hash::{Permutation, Place, blame, fold, read_set};
 use crate::stages::flat_window::{self, EDGE_GAIN, Flat};
 use crate::stages::number::{Rng, smooth_divisors};
+use crate::stages::peel::Coefficient;
 use crate::stages::tally::{Election, Kept, Voter, median};
 use crate::stages::unity::Unity;
 use crate::{Complex, Error};
@@ -57,7 +59,7 @@ const SWEEPS: usize = 8;
 const SQUARE_VANISHES: f64 = 1e-150;
 /// Buckets of each of two hashes that noise is measured by: enough of a sample.
 pub(crate) const NOISE_SAMPLE: usize = 4096;
-/// Samples in time that the certificate compares with the answer.
+/// Samples in time that the certificate compares with the answer where a GPU keeps the hashes.
 const INSTANT_COUNT: usize = 32;
 
 impl VoteRecipe {
@@ -426,6 +428,8 @@ pub(crate) struct Witness {
     pub(crate) samples: Vec<Complex<f64>>,
     /// What the answer has there.
     pub(crate) model: Vec<Complex<f64>>,
+    /// The samples of the hash, if the CPU has read them.
+    pub(crate) set: Option<ReadSet>,
 }
 
 /// Someone who keeps hashes elsewhere than in the CPU's memory.
@@ -694,6 +698,7 @@ struct Tone {
 /// The hashes in the CPU's memory.
 struct Here<'a> {
     signal: &'a dyn Samples,
+    seed: u64,
     n: u64,
     recipe: &'a VoteRecipe,
     window: &'a Flat,
@@ -717,13 +722,15 @@ impl<'a> Here<'a> {
         let problem = &run.plan.problem;
         let (n, seed, signal) = (problem.n, run.plan.recipe.seed, run.signal);
         let (loops, b) = (recipe.loops as usize, recipe.buckets as usize);
-        let buffers = &mut run.workspace.vote;
         if let Some(comb) = &recipe.comb {
+            let buffers = &mut run.workspace.vote;
             let offset = |c| streams.comb(n, comb, seed, c);
-            comb_vote::keep_residues(signal, comb, offset, buffers)?;
+            let sets = comb_vote::keep_residues(signal, comb, offset, seed, buffers)?;
+            sets.into_iter().for_each(|set| run.workspace.evidence.note(set));
             run.samples_read += comb.combs as u64 * comb.teeth;
             run.clock.lap(Stage::Locate);
         }
+        let buffers = &mut run.workspace.vote;
         let fft = buffers.fft(b);
         let mut slots = std::mem::take(&mut buffers.slots);
         slots.resize_with(loops, Slot::default);
@@ -733,9 +740,12 @@ impl<'a> Here<'a> {
             slot.scratch.resize(fft.get_inplace_scratch_len(), Complex::ZERO);
         }
         let work = recipe.loops as u64 * recipe.width;
-        threads::map_mut(&mut slots, work, |s| fold(signal, &s.permutation, window, &mut s.z))
-            .into_iter()
-            .collect::<Result<(), Error>>()?;
+        let sets = threads::map_mut(&mut slots, work, |s| {
+            measure_one(signal, &s.permutation, window, &mut s.z, seed)
+        });
+        for set in sets {
+            run.workspace.evidence.note(set?);
+        }
         run.samples_read += work;
         run.clock.lap(Stage::Fold);
         let finite = threads::map_mut(&mut slots, work / 8, |s| {
@@ -747,8 +757,10 @@ impl<'a> Here<'a> {
             return Err(blame(signal, p.start(window.half as u64, n), p.sigma, recipe.width));
         }
         run.clock.lap(Stage::BucketFft);
+        let buffers = &mut run.workspace.vote;
         Ok(Here {
             signal,
+            seed,
             n,
             recipe,
             window,
@@ -894,7 +906,7 @@ impl Hashes for Here<'_> {
         // The witness takes the place of the first hash.
         let slot = &mut self.slots[0];
         let (n, b) = (self.n, slot.z.len());
-        fold(self.signal, &self.witness, self.window, &mut slot.z)?;
+        let set = measure_one(self.signal, &self.witness, self.window, &mut slot.z, self.seed)?;
         self.fft.process_with_scratch(&mut slot.z, &mut slot.scratch);
         for p in peaks {
             let place = Place::of(p.index, &self.witness, &self.unity, n, b);
@@ -911,8 +923,22 @@ impl Hashes for Here<'_> {
             peaks.iter().map(|p| p.value * self.unity.power(p.index, t)).sum::<Complex<f64>>() / n
         };
         let model = instants.iter().map(|&t| value(t)).collect();
-        Ok(Witness { noise, unexplained, samples, model })
+        Ok(Witness { noise, unexplained, samples, model, set: Some(set) })
     }
+}
+
+/// Reads and folds one hash; returns the set of samples that it read.
+fn measure_one(
+    signal: &dyn Samples,
+    permutation: &Permutation,
+    window: &Flat,
+    z: &mut [Complex<f64>],
+    seed: u64,
+) -> Result<ReadSet, Error> {
+    let set = read_set(permutation, window, signal.len());
+    let mut sum = RunningSum::new(signal.len(), &set, seed);
+    fold(signal, permutation, window, z, &mut sum)?;
+    Ok(set.with_sum(sum.finish()))
 }
 
 /// Rank of the energy that noise is measured by among `count`, and what to divide it by to get the
@@ -966,9 +992,11 @@ fn certify(
     let judge = Judge { floor, factor: chi_square(b as f64, problem.failure) };
     let mut rng = Streams::of(attempt).instants(seed);
     let instants: [u64; INSTANT_COUNT] = std::array::from_fn(|_| rng.below(n));
-    let Witness { noise: measured, unexplained, samples, model } =
+    let Witness { noise: measured, unexplained, samples, model, set } =
         hashes.witness(&peaks, &instants, judge)?;
+    set.into_iter().for_each(|set| run.workspace.evidence.note(set));
     run.samples_read += recipe.width + INSTANT_COUNT as u64;
+    run.samples_compared += recipe.width + INSTANT_COUNT as u64;
     let detection_limit = (judge.threshold(measured).sqrt() / EDGE_GAIN).max(SQUARE_VANISHES);
     let (mut total, mut left) = (0.0, 0.0);
     for ((&t, &x), model) in instants.iter().zip(&samples).zip(model) {
@@ -1009,6 +1037,12 @@ fn certify(
     } else {
         Some("nothing stands above the noise".to_string())
     };
+    let mut limit = 1.0;
+    let mut reason = reason;
+    if reason.is_none() && run.keeper.is_none() {
+        let powers = [total / INSTANT_COUNT as f64, sigma_squared];
+        (reason, limit) = examine(run, recipe, &peaks, powers, attempt)?;
+    }
     // The noise in a bucket falls with 1/B. Where fewer than k were found, the weakest of them
     // tells what the others are like.
     let weakest = weakest.or_else(|| sizes.iter().copied().min_by(f64::total_cmp));
@@ -1026,6 +1060,7 @@ fn certify(
         residual_energy,
         noise_floor: sigma_squared.sqrt(),
         detection_limit,
+        rest_limit: limit,
         failure_probability: problem.failure,
         attempts: attempt,
     };
@@ -1037,6 +1072,70 @@ fn certify(
     })
 }
 
+/// Why samples that were read contradict an answer, if they do, and the largest share of the power
+/// that a steady narrow-band rest could hold unnoticed. The powers are those of one sample, of all
+/// and of the noise.
+fn examine(
+    run: &mut Run<'_>,
+    recipe: &VoteRecipe,
+    peaks: &[Peak],
+    powers: [f64; 2],
+    attempt: u32,
+) -> Result<(Option<String>, f64), Error> {
+    let mut buffers = std::mem::take(&mut run.workspace.judge);
+    let outcome = examine_with(run, recipe, peaks, powers, attempt, &mut buffers);
+    run.workspace.judge = buffers;
+    outcome
+}
+
+fn examine_with(
+    run: &mut Run<'_>,
+    recipe: &VoteRecipe,
+    peaks: &[Peak],
+    [power, sigma_squared]: [f64; 2],
+    attempt: u32,
+    judge::Buffers { answer, rest, lines, turning }: &mut judge::Buffers,
+) -> Result<(Option<String>, f64), Error> {
+    /// Lines that are read for the test, by how many coefficients there are to subtract.
+    const WITNESS_LINES: [usize; 2] = [127, 509];
+    const WORK: usize = 1 << 17;
+    /// Errors of values in units of the leakage of the window.
+    const VALUES: f64 = 4.0;
+    let (unity, n) = (Unity::new(run.plan.problem.n), run.plan.problem.n as f64);
+    let coefficient = |p: &Peak| {
+        let f = p.index;
+        Coefficient { f, a: p.value / n, z: unity.root(f) }
+    };
+    judge::eights_of(peaks.iter().map(coefficient), answer);
+    let sum: f64 = peaks.iter().map(|p| p.value.norm() / n).sum();
+    // A median of L values is worth 2L/π means; each bucket holds 1.13/B of the noise of a sample.
+    let informing = f64::from(recipe.loops) * recipe.buckets as f64 / 2.0;
+    let leakage = VALUES * recipe.leakage;
+    let doubt = Doubt { sum, relative: leakage, noise: sigma_squared, informing };
+    let step = run.signal.resolution();
+    let tolerance = Tolerance { share: run.plan.problem.tolerance, power, step, sum };
+    let real = run.signal.is_real();
+    let quiet = tolerance.covers(sigma_squared, real);
+    let rounding = if quiet { tolerance.in_sums(sigma_squared, real) } else { 0.0 };
+    let doubt = Doubt { noise: doubt.noise + rounding, ..doubt };
+    if !judge::agrees_with_reads(run, answer, &doubt, |_| false)? {
+        return Ok((Some(judge::CONTRADICTED.to_string()), 0.0));
+    }
+    rest.clear();
+    let count = (WORK / peaks.len().max(1)).clamp(WITNESS_LINES[0], WITNESS_LINES[1]) | 1;
+    if let Some(witness) = judge::read_witness(run, count, attempt)? {
+        judge::add_lines(run, rest, &witness, answer, witness.count, (lines, turning))?;
+    }
+    if quiet {
+        let most = tolerance.largest(real).max((leakage * sum).powi(2));
+        let reason = (!rest.is_below(most)).then(|| judge::CONTRADICTED.to_string());
+        return Ok((reason, (sigma_squared / power.max(f64::MIN_POSITIVE)).min(1.0)));
+    }
+    let fitted = 1.5 * peaks.len() as f64 / informing;
+    let limit = (rest_limit(rest.len(), fitted) * sigma_squared / power).min(1.0);
+    Ok((rest.test(real, fitted).err().map(judge::Fault::reason), limit))
+}
+
 /// The samples that the first attempt reads before it is certified.
 pub(crate) fn sample_indices<'a>(
     plan: &'a Prepared,
@@ -1046,17 +1145,30 @@ pub(crate) fn sample_indices<'a>(
     if recipe.width > n {
         return Box::new(0..n);
     }
-    let half = recipe.width / 2;
-    let hashes = (0..recipe.loops as u64).flat_map(move |l| {
-        let p = Permutation::draw(n, seed, STREAM + l);
-        let start = p.start(half, n);
-        (0..recipe.width).map(move |j| progression(start, p.sigma, j, n))
-    });
-    let combs = recipe.comb.into_iter().flat_map(move |comb| {
-        (0..comb.combs as u64).flat_map(move |c| {
-            let tau = Streams::of(1).comb(n, &comb, seed, c);
-            (0..comb.teeth).map(move |j| tau + j * (n / comb.teeth))
+    let (width, half) = (recipe.width, recipe.width / 2);
+    // By number, so that nobody needs to walk through all of them to know how many there are.
+    let walks: Vec<[u64; 2]> = (0..recipe.loops as u64)
+        .map(|l| {
+            let p = Permutation::draw(n, seed, STREAM + l);
+            [p.start(half, n), p.sigma]
         })
+        .collect();
+    let hashes = (0..u64::from(recipe.loops) * width).map(move |i| {
+        let [start, step] = walks[(i / width) as usize];
+        progression(start, step, i % width, n)
+    });
+    let starts: Vec<[u64; 3]> = recipe
+        .comb
+        .into_iter()
+        .flat_map(|comb| {
+            (0..comb.combs as u64)
+                .map(move |c| [Streams::of(1).comb(n, &comb, seed, c), comb.teeth, n / comb.teeth])
+        })
+        .collect();
+    let teeth = recipe.comb.map_or(1, |comb| comb.teeth);
+    let combs = (0..starts.len() as u64 * teeth).map(move |i| {
+        let [start, teeth, step] = starts[(i / teeth) as usize];
+        start + i % teeth * step
     });
     Box::new(combs.chain(hashes))
 }

@@ -65,6 +65,12 @@ pub(crate) fn comes_slowly<T: Copy>(samples: &[T], place: usize) -> bool {
     }
 }
 
+/// The same where nothing can be asked for.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn comes_slowly<T: Copy>(_: &[T], _: usize) -> bool {
+    false
+}
+
 /// Copies four samples at every multiple of a step, so many times: in their order, in which memory answers
 /// fastest, each asked for long before. Butterflies read them in another order, which takes twice as long where they
 /// come slowly. Those at the places that are read later are asked for last, so that they come meanwhile.

@@ -14,10 +14,21 @@
 //! and stays away from middling work if that is long; who finds nobody near goes on alone for a while.
 
 use super::ticks;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::cell::Cell;
+#[cfg(not(loom))]
+use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// Somebody else must get on before there is anything to see.
+#[cfg(loom)]
+fn spin_loop() {
+    loom::thread::yield_now();
+}
 
 /// What the pieces do.
 type Job<'a> = &'a (dyn Fn(usize) + Sync);
@@ -189,7 +200,7 @@ impl Team {
                 idle = 0;
             } else {
                 idle += 1;
-                if idle < PATIENCE { std::hint::spin_loop() } else { std::thread::yield_now() }
+                if idle < PATIENCE || cfg!(loom) { spin_loop() } else { std::thread::yield_now() }
             }
         }
         self.left.fetch_add(1, Ordering::Release);
@@ -211,8 +222,8 @@ impl Team {
         let [longest, more] = FAREWELL;
         let stayed = self.stayed.load(Ordering::Relaxed);
         let still = |_: &u32| self.left.load(Ordering::Acquire) < stayed;
-        (0..longest).take_while(still).for_each(|_| std::hint::spin_loop());
-        (0..more).for_each(|_| std::hint::spin_loop());
+        (0..longest).take_while(still).for_each(|_| spin_loop());
+        (0..more).for_each(|_| spin_loop());
     }
 
     /// Does one piece, if there is one.
@@ -267,7 +278,7 @@ impl Team {
             fn drop(&mut self) {
                 self.0.work_beside();
                 while self.0.state.load(Ordering::Acquire) != DONE {
-                    std::hint::spin_loop();
+                    spin_loop();
                 }
                 self.0.state.store(NONE, Ordering::Relaxed);
             }
@@ -300,9 +311,95 @@ impl Team {
         self.free.store(u64::MAX >> (u64::BITS as usize - pieces), Ordering::Release);
         while self.work(0) {}
         while self.done.load(Ordering::Acquire) < pieces {
-            std::hint::spin_loop();
+            spin_loop();
         }
         self.complain();
+    }
+}
+
+/// All orders in which two or three members may take their steps, within the memory model of the language;
+/// cells that are no atomics find out whether one sees what another wrote. `models` builds them.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A number for each piece, written by whoever does it and by nobody at the same time.
+    struct Cells(Vec<UnsafeCell<usize>>);
+
+    // SAFETY: loom watches every access and fails the model where two may meet.
+    unsafe impl Sync for Cells {}
+    // SAFETY: as above.
+    unsafe impl Send for Cells {}
+
+    impl Cells {
+        fn new(count: usize) -> Self {
+            Cells((0..count).map(|_| UnsafeCell::new(0)).collect())
+        }
+        fn add(&self, i: usize) {
+            // SAFETY: loom watches.
+            self.0[i].with_mut(|v| unsafe { *v += 1 });
+        }
+        fn get(&self, i: usize) -> usize {
+            // SAFETY: loom watches.
+            self.0[i].with(|v| unsafe { *v })
+        }
+        fn all(&self, times: usize) -> bool {
+            (0..self.0.len()).all(|i| self.get(i) == times)
+        }
+    }
+
+    /// Runs `f` with helpers that look for work so many times, in every order with at most so many
+    /// preemptions. (Helpers that look until they are sent home have no longest order; and loom remembers
+    /// seven values of an atomic, so that models are small.)
+    fn check(members: usize, looks: usize, preemptions: usize, f: fn(&Team)) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.max_branches = 20_000;
+        model.check(move || {
+            let team = Arc::new(Team { members, ..Team::default() });
+            let helpers: Vec<_> = (1..members)
+                .map(|member| {
+                    let team = team.clone();
+                    thread::spawn(move || {
+                        for _ in 0..looks {
+                            let _ = team.work_beside() || team.work(member);
+                        }
+                    })
+                })
+                .collect();
+            f(&team);
+            helpers.into_iter().for_each(|h| h.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn pieces_are_done_once_and_seen() {
+        check(2, 2, 4, |team| {
+            let cells = Cells::new(2);
+            team.share(2, &|i| cells.add(i));
+            assert!(cells.all(1));
+        });
+    }
+
+    #[test]
+    fn three_members() {
+        check(3, 1, 3, |team| {
+            let cells = Cells::new(3);
+            team.share(3, &|i| cells.add(i));
+            assert!(cells.all(1));
+        });
+    }
+
+    #[test]
+    fn a_job_beside() {
+        check(2, 2, 2, |team| {
+            let (side, own) = (Cells::new(1), Cells::new(2));
+            team.beside(&|_| side.add(0), || team.share(2, &|i| own.add(i)));
+            assert!(side.all(1) && own.all(1));
+        });
     }
 }
 

@@ -15,6 +15,12 @@ const LARGER: u64 = 1 << 19;
 /// The same for one step among members of a team, who are awake.
 const SHARED: u64 = 1 << 12;
 
+/// Most threads that are worth starting here: four for each core that this process may use. Surfaces
+/// that are asked for more start as many as this; the answer does not depend on the number.
+pub fn most_threads() -> usize {
+    4 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs a transform whose largest step is of this size (in samples read), with a team if that is worth
 /// it: [`piece`], [`reduce_chunks`] and [`for_each`] share work among its members.
 pub(crate) fn with_team<R>(work: u64, f: impl FnOnce() -> R) -> R {

@@ -908,6 +908,8 @@ impl Level {
             residual_energy,
             noise_floor: head.noise.sqrt(),
             detection_limit: if head.lines == 1 { own.max(head.verified) } else { own },
+            // The kernels compare bins alone.
+            rest_limit: 1.0,
             failure_probability: problem.failure,
             attempts,
         };

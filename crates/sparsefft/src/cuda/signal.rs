@@ -184,7 +184,7 @@ impl Samples for Signal<'_> {
 
     fn read_lines(&self, start: u64, step: u64, out: &mut [Line]) -> Result<(), Error> {
         if let Some(at) = self.host {
-            lines_from(self.n, start, step, out, |i| self.on_host(at, i as u64), |_| {});
+            lines_from(self.n, start, step, out, |i| self.on_host(at, i), |_| {});
             return Ok(());
         }
         let mut values = vec![Complex::ZERO; 4 * out.len()];
@@ -200,7 +200,7 @@ impl Samples for Signal<'_> {
         out: &mut [Complex<f64>],
     ) -> Result<(), Error> {
         if let Some(at) = self.host {
-            progression_from(self.n, start, step, out, |i| self.on_host(at, i as u64));
+            progression_from(self.n, start, step, out, |i| self.on_host(at, i));
             return Ok(());
         }
         self.gather(start, step, 1, out)

@@ -843,6 +843,7 @@ impl Hashes for There<'_> {
             unexplained: u64::from(found.above),
             samples: samples.to_vec(),
             model: model.to_vec(),
+            set: None,
         })
     }
 }

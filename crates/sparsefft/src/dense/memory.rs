@@ -33,8 +33,12 @@ use std::ops::{Deref, DerefMut};
 /// # Errors
 /// [`Error::OutOfMemory`] where memory does not suffice.
 pub fn buffer<T: super::Real>(n: u64) -> Result<SignalBuffer<T>, Error> {
-    let store = zeroed(n.saturating_add(CACHE_LINE as u64 / size_of::<Complex<T>>() as u64), n)?;
-    let skip = store.as_ptr().align_offset(CACHE_LINE);
+    let spare = CACHE_LINE / size_of::<Complex<T>>();
+    let store = zeroed(n.saturating_add(spare as u64), n)?;
+    // Where memory may begin in the middle of a value (WebAssembly aligns by 8 bytes) no number of
+    // values leads to a cache line.
+    let offset = store.as_ptr().align_offset(CACHE_LINE);
+    let skip = if offset <= spare { offset } else { 0 };
     Ok(SignalBuffer { store, skip, len: n as usize })
 }
 

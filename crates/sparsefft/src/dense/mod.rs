@@ -300,7 +300,7 @@ impl<T: Real> Fft<T> {
         workspace: &mut Workspace<T>,
     ) -> Result<(), Error> {
         let count = self.signals(input.len())?;
-        buffer_length("output", input.len(), output.len())?;
+        buffer_length("output", input.len() as u64, output.len())?;
         let scale = T::of(self.norm.factor(self.plans.n, direction));
         // SAFETY: both buffers hold `count` signals and, as Rust references, are disjoint.
         unsafe { self.run(direction, input.as_ptr(), output.as_mut_ptr(), count, scale, workspace) }
@@ -425,11 +425,10 @@ impl<T: Real> Fft<T> {
 }
 
 /// A buffer must have the length that goes with the other one.
-fn buffer_length(what: &'static str, expected: usize, got: usize) -> Result<(), Error> {
-    if expected == got {
-        return Ok(());
-    }
-    Err(Error::BufferLength { what, expected: expected as u64, got: got as u64 })
+fn buffer_length(what: &'static str, expected: u64, got: usize) -> Result<(), Error> {
+    // Where addresses have 32 bits, lengths still have 64.
+    let got = got as u64;
+    if expected == got { Ok(()) } else { Err(Error::BufferLength { what, expected, got }) }
 }
 
 /// Forward transform in place by this plan, if there is one: X\[f\] = Σ x\[t\] e^{-2πi ft/n}.

@@ -102,7 +102,8 @@ impl<T: Real> FileFft<T> {
             ),
         })?;
         // Two panels, and a tile per thread that is small beside them.
-        let values = (self.memory / 2) as usize / size_of::<Complex<T>>();
+        let half = usize::try_from(self.memory / 2).unwrap_or(isize::MAX as usize / 2);
+        let values = half / size_of::<Complex<T>>();
         let (columns, rows) = (values / n1, values / n2);
         // Narrower panels would read and write single cache lines of the disk.
         const NARROWEST: usize = 8;
@@ -160,7 +161,7 @@ impl<T: Real> FileFft<T> {
         for first in (0..n2).step_by(width) {
             let count = width.min(n2 - first);
             for (t1, row) in a.chunks_exact_mut(count).take(n1).enumerate() {
-                read(input, (t1 * n2 + first) as u64, row)?;
+                read(input, t1 as u64 * n2 as u64 + first as u64, row)?;
             }
             let cut = Cut::new(count, FourStep::<T>::width(n1), std::ptr::null::<Complex<T>>());
             let (from, to) = (Shared(a.as_mut_ptr()), Shared(b.as_mut_ptr()));
@@ -175,7 +176,7 @@ impl<T: Real> FileFft<T> {
                     four.column_tile(columns, from, to, tile, scale, Far::Target);
                 }
             });
-            write(scratch, (first * n1) as u64, &b[..count * n1])?;
+            write(scratch, first as u64 * n1 as u64, &b[..count * n1])?;
         }
 
         // The blocks of the scratch file: every panel was cut into tiles of its own.
@@ -197,7 +198,7 @@ impl<T: Real> FileFft<T> {
             let mut done = 0;
             for block in &blocks {
                 let part = &mut b[done..done + count * block.len()];
-                read(scratch, (block.start * n1 + first * block.len()) as u64, part)?;
+                read(scratch, block.start as u64 * n1 as u64 + (first * block.len()) as u64, part)?;
                 for (w, run) in part.chunks_exact(block.len()).enumerate() {
                     a[w * n2 + block.start..w * n2 + block.end].copy_from_slice(run);
                 }
@@ -216,7 +217,7 @@ impl<T: Real> FileFft<T> {
                 }
             });
             for (k2, run) in b.chunks_exact(count).take(n2).enumerate() {
-                write(output, (first + n1 * k2) as u64, run)?;
+                write(output, first as u64 + n1 as u64 * k2 as u64, run)?;
             }
         }
         Ok(())

@@ -83,7 +83,7 @@ impl<T: Real> RealFft<T> {
         if input.len() as u64 != self.n {
             return Err(Error::LengthMismatch { expected: self.n, got: input.len() as u64 });
         }
-        buffer_length("output", self.coefficients() as usize, output.len())?;
+        buffer_length("output", self.coefficients(), output.len())?;
         let scale = T::of(self.norm.factor(self.n, Direction::Forward));
         if self.n % 2 == 1 {
             let mut full = zeroed::<T>(self.n, self.n)?;
@@ -148,8 +148,8 @@ impl<T: Real> RealFft<T> {
         output: &mut [T],
         workspace: &mut Workspace<T>,
     ) -> Result<(), Error> {
-        buffer_length("input", self.coefficients() as usize, input.len())?;
-        buffer_length("output", self.n as usize, output.len())?;
+        buffer_length("input", self.coefficients(), input.len())?;
+        buffer_length("output", self.n, output.len())?;
         let scale = T::of(self.norm.factor(self.n, Direction::Inverse));
         if self.n % 2 == 1 {
             let n = output.len();

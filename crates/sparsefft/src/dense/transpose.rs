@@ -36,10 +36,40 @@ pub(crate) unsafe fn transpose<T: Real>(
     columns: usize,
     far: Far,
 ) {
-    let (mut done_rows, mut done_columns) = (0, 0);
+    // SAFETY: as for this function.
     #[cfg(target_arch = "x86_64")]
+    let (done_rows, done_columns) = unsafe { blocks(from, to, rows, columns, far) };
+    #[cfg(not(target_arch = "x86_64"))]
+    let (done_rows, done_columns) = {
+        let _ = far;
+        (0, 0)
+    };
+    // SAFETY: as for this function.
+    unsafe {
+        for j in 0..columns {
+            let start = if j < done_columns { done_rows } else { 0 };
+            for i in start..rows {
+                *to.start.add(j * to.stride + i) = *from.start.add(i * from.stride + j);
+            }
+        }
+    }
+}
+
+/// Transposes what can be done in whole blocks, with AVX2 where that is there; returns the rows and the
+/// columns that are done.
+///
+/// # Safety
+/// As for [`transpose`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn blocks<T: Real>(
+    from: Strided<*const Complex<T>>,
+    to: Strided<*mut Complex<T>>,
+    rows: usize,
+    columns: usize,
+    far: Far,
+) -> (usize, usize) {
     if is_x86_feature_detected!("avx2") && rows >= 4 && columns >= 4 {
-        (done_rows, done_columns) = (rows / 4 * 4, columns / 4 * 4);
+        let (done_rows, done_columns) = (rows / 4 * 4, columns / 4 * 4);
         let value = size_of::<Complex<T>>();
         let aligned = to.start.align_offset(32) == 0 && (to.stride * value).is_multiple_of(32);
         let far = if far == Far::TargetPastCache && !aligned { Far::Target } else { far };
@@ -57,16 +87,9 @@ pub(crate) unsafe fn transpose<T: Real>(
                 (_, _) => x86::far_stream_16(from, to, done_rows, done_columns),
             }
         }
+        return (done_rows, done_columns);
     }
-    // SAFETY: as for this function.
-    unsafe {
-        for j in 0..columns {
-            let start = if j < done_columns { done_rows } else { 0 };
-            for i in start..rows {
-                *to.start.add(j * to.stride + i) = *from.start.add(i * from.stride + j);
-            }
-        }
-    }
+    (0, 0)
 }
 
 /// Blocks of 4 × 4 values with AVX2.

@@ -13,6 +13,7 @@ use crate::algorithms::peeling::first_beta;
 use crate::algorithms::peeling::sprint::{MOST_BUCKETS, TIGHT};
 use crate::algorithms::vote::plan_vote;
 use crate::problem::{Algorithm, Noise, Problem, Sparsity};
+use crate::samples::MOST_LINES;
 use crate::stages::certify::upper_quantile;
 use crate::stages::ladder::ladder;
 use crate::stages::number::{coprime_part, gcd, smooth_divisors};
@@ -114,7 +115,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     };
     let quiet = ((64.0 / snr) as u64).min(n);
     let least = (3 * k).max(quiet).max(32);
-    let most = (least.saturating_mul(4)).min(n / 8);
+    let most = (least.saturating_mul(4)).min(n / 8).min(MOST_LINES);
     let divisors = smooth_divisors(n, 32, most);
     let combs = divisors.iter().copied().filter(|&bins| bins >= least).map(|bins| {
         let rungs = rungs(snr, bins as f64, n, bins);
@@ -134,7 +135,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     let buckets = (10 * k).max(quiet).next_power_of_two().max(64);
     let beta = first_beta(problem);
     let length = window::length(beta, usize::try_from(buckets).ok()?) as f64;
-    let windowed = (length < n as f64 / 2.0).then(|| {
+    let windowed = (length < n as f64 / 2.0 && buckets <= MOST_LINES).then(|| {
         let rungs = rungs(snr, buckets as f64, n, 1);
         (First::Window { buckets: buckets as usize }, rungs, 0.0)
     });

@@ -2,6 +2,7 @@
 
 mod choose;
 mod explain;
+mod memory;
 mod menu;
 mod recipe;
 
@@ -19,10 +20,11 @@ use crate::algorithms::tones::window::Window as ToneWindow;
 use crate::algorithms::{self, Answer, Run, Tapered};
 use crate::cpu::ticks::Stopwatch;
 use crate::dense::Fft;
+use crate::judge::{self, Evidence};
 use crate::problem::{Problem, Taper};
 use crate::samples::{Line, Samples};
 use crate::sketch::Sketch;
-use crate::spectrum::{Peak, Place, Report, Spectrum};
+use crate::spectrum::{Peak, Place, Report, Spectrum, largest_first};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::BucketFft;
 use crate::stages::certify::upper_quantile;
@@ -35,6 +37,7 @@ use crate::stages::window::Kaiser;
 use crate::tones::{Tones, TonesReport};
 use crate::{Complex, Error, Verdict};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -48,6 +51,10 @@ pub struct Plan {
 pub(crate) struct Prepared {
     pub(crate) problem: Problem,
     pub(crate) recipe: Recipe,
+    /// Bytes that a transform needs, as predicted.
+    memory: u128,
+    /// Whether they were there once. The plan keeps its buffers: what it took is no longer free.
+    fits: AtomicBool,
     ffts: Shelf<usize, BucketFft>,
     /// The dense transform, if it is short.
     dense: OnceLock<Fft<f64>>,
@@ -121,6 +128,8 @@ impl Prepared {
     /// A plan of this problem by this recipe.
     fn new(problem: Problem, recipe: Recipe) -> Self {
         Prepared {
+            memory: memory::predicted(&problem, &recipe),
+            fits: AtomicBool::new(false),
             problem,
             recipe,
             ffts: Shelf::default(),
@@ -134,6 +143,15 @@ impl Prepared {
             wanted_sum: OnceLock::new(),
             pool: Mutex::default(),
         }
+    }
+
+    /// An error if a transform needs more memory than can be had.
+    pub(crate) fn check_memory(&self) -> Result<(), Error> {
+        if !self.fits.load(Ordering::Relaxed) {
+            memory::check(self.memory, self.problem.n)?;
+            self.fits.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// The bucket FFT of this size.
@@ -232,6 +250,10 @@ pub struct Workspace {
     pub(crate) vote: algorithms::vote::Buffers,
     pub(crate) engine: algorithms::peeling::Buffers,
     pub(crate) dense: algorithms::dense::Buffers,
+    /// What the present transform has read.
+    pub(crate) evidence: Evidence,
+    /// For its comparison with the answer.
+    pub(crate) judge: judge::Buffers,
     pub(crate) sprint: Option<Box<sprint::Room>>,
     /// Buffers of hashes.
     pub(crate) shells: Vec<Shell>,
@@ -354,8 +376,8 @@ impl Plan {
     /// Transforms a signal.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::NonFinite`], [`Error::Overflow`], and what the source
-    /// meets. No output is written then.
+    /// [`Error::LengthMismatch`], [`Error::NonFinite`], [`Error::Overflow`],
+    /// [`Error::OutOfMemory`], and what the source meets. No output is written then.
     pub fn transform<S: Samples + ?Sized>(&self, signal: &S) -> Result<Spectrum, Error> {
         self.transform_with(signal, Room::new(&self.inner).workspace())
     }
@@ -395,6 +417,7 @@ impl Plan {
         if signal.len() != problem.n {
             return Err(Error::LengthMismatch { expected: problem.n, got: signal.len() });
         }
+        self.inner.check_memory()?;
         let tapered = Tapered { signal: &signal, taper: problem.taper };
         let seen: &dyn Samples = if problem.taper == Taper::None { &signal } else { &tapered };
         let mut run = Run::new(&self.inner, seen, workspace, watch);
@@ -406,7 +429,7 @@ impl Plan {
             answer.in_order = true;
         }
         let elapsed = watch.elapsed();
-        let read = run.samples_read + run.samples_unused;
+        let read = [run.samples_read + run.samples_unused, run.samples_compared];
         let stages = run.clock.stages(elapsed);
         let place = run.place.unwrap_or(place);
         Ok(self.spectrum(answer, read, stages, place, elapsed))
@@ -422,14 +445,15 @@ impl Plan {
         place: Place,
         started: std::time::Instant,
     ) -> Spectrum {
-        self.spectrum(answer, samples_read, stages, place, started.elapsed())
+        self.spectrum(answer, [samples_read, 0], stages, place, started.elapsed())
     }
 
-    /// Keeps what was asked for, and writes the report.
+    /// Keeps what was asked for, and writes the report; `read` are the samples read and those of
+    /// them that were only compared with the answer.
     fn spectrum(
         &self,
         answer: Answer,
-        samples_read: u64,
+        read: [u64; 2],
         stages: Vec<(Stage, Duration)>,
         place: Place,
         elapsed: Duration,
@@ -444,14 +468,23 @@ impl Plan {
         if !(in_order && left_out == 0 || peaks.is_sorted_by_key(|p| p.index)) {
             peaks.sort_unstable_by_key(|p| p.index);
         }
-        let report =
-            Report { algorithm, samples_read, seed: recipe.seed, left_out, stages, place, elapsed };
+        let ([samples_read, samples_compared], seed) = (read, recipe.seed);
+        let report = Report {
+            algorithm,
+            samples_read,
+            samples_compared,
+            seed,
+            left_out,
+            stages,
+            place,
+            elapsed,
+        };
         debug_assert!(certificate.reason.is_some() || certificate.verdict != Verdict::Uncertified);
         Spectrum { n: problem.n, peaks, certificate, report }
     }
 
     /// The shared part.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(test, feature = "cuda"))]
     pub(crate) fn prepared(&self) -> &Prepared {
         &self.inner
     }
@@ -488,7 +521,7 @@ impl Plan {
         let mut tones = found.tones;
         let count = tones.len();
         if let Some(k) = problem.k()
-            && (k as usize) < count
+            && k < count as u64
         {
             tones.sort_by(|a, b| b.amplitude.norm_sqr().total_cmp(&a.amplitude.norm_sqr()));
             tones.truncate(k as usize);
@@ -527,9 +560,15 @@ impl Plan {
     /// An empty sketch for this plan, which must be one of [`Problem::one_pass`].
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the plan may need more than one pass.
+    /// [`Error::Unsupported`] if the plan may need more than one pass, [`Error::OutOfMemory`] if there
+    /// is no room for what it keeps.
     pub fn sketch(&self) -> Result<Sketch, Error> {
         Sketch::new(self)
+    }
+
+    /// An error if a transform needs more memory than can be had.
+    pub(crate) fn check_memory(&self) -> Result<(), Error> {
+        self.inner.check_memory()
     }
 
     /// All that may be read, if one pass must suffice.
@@ -564,9 +603,7 @@ pub(crate) fn keep_largest(peaks: &mut Vec<Peak>, k: u64) {
     if (peaks.len() as u64) > k {
         let k = k as usize;
         if k > 0 {
-            peaks.select_nth_unstable_by(k - 1, |a, b| {
-                b.value.norm_sqr().total_cmp(&a.value.norm_sqr()).then(a.index.cmp(&b.index))
-            });
+            peaks.select_nth_unstable_by(k - 1, largest_first);
         }
         peaks.truncate(k);
     }

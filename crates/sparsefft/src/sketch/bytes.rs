@@ -28,6 +28,10 @@ use crate::{Complex, Error};
 
 const MAGIC: &[u8; 8] = b"SFFTSKCH";
 const VERSION: u32 = 1;
+/// Samples that a plan may keep, whatever the bytes hold: 32 MiB of indices.
+const FREELY: u64 = 1 << 22;
+/// Further samples that it may keep for each value that they hold.
+const EACH: u64 = 256;
 
 /// A type that a value can be stored in.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -159,10 +163,25 @@ impl Sketch {
     ///
     /// # Errors
     /// [`Error::DamagedSketch`] says what is wrong with the bytes; [`Error::OtherSketch`] if this
-    /// release or machine would plan other samples.
+    /// release or machine would plan other samples. Bytes that hold less than a 256th of more than 2^22
+    /// samples that their plan keeps are refused: little would cause much work.
+    /// [`merge_bytes`](Sketch::merge_bytes) takes them, with the plan at hand.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let stored = Stored::parse(bytes)?;
         let plan = Plan::new(stored.problem.clone()).map_err(|e| damaged(&e.to_string()))?;
+        // All that the plan keeps is listed before a value is read, so few bytes could ask for gigabytes.
+        let samples = plan.menu().map_or(0, |menu| menu.samples);
+        if stored.wanted > samples {
+            let theirs = format!("{} samples", stored.wanted);
+            return Err(other_sketch("the menu", format!("at most {samples} samples"), theirs));
+        }
+        if samples > FREELY + EACH * stored.count {
+            return Err(damaged(&format!(
+                "it holds {} values, and its plan may keep {samples}; if that is meant, merge it into a \
+                 sketch of the same plan that holds more",
+                stored.count
+            )));
+        }
         stored.sketch(&plan)
     }
 
@@ -173,12 +192,9 @@ impl Sketch {
     /// then.
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let stored = Stored::parse(bytes)?;
-        // Planning again is only needed to say what differs.
-        if stored.problem == *self.plan.problem() {
-            let plan = self.plan.clone();
-            return self.merge(&stored.sketch(&plan)?);
-        }
-        self.merge(&Sketch::from_bytes(bytes)?)
+        self.check_problem(&stored.problem)?;
+        let plan = self.plan.clone();
+        self.merge(&stored.sketch(&plan)?)
     }
 }
 
@@ -274,7 +290,19 @@ impl<'a> Stored<'a> {
         let width = Width::ALL.get(from.u8()? as usize).copied();
         let width = width.ok_or_else(|| damaged("its type of values is none that is known"))?;
         let count = from.u64()?;
-        Ok(Stored { problem, wanted, menu, label, kind, parts, width, count, values: from.rest })
+        let values = from.rest;
+        let stored = Stored { problem, wanted, menu, label, kind, parts, width, count, values };
+        let (_, each) = stored.layout();
+        if count.checked_mul(each as u64) != Some(values.len() as u64) {
+            return Err(damaged("its values are not as many as it says"));
+        }
+        Ok(stored)
+    }
+
+    /// Whether the values are real, and the bytes of each.
+    fn layout(&self) -> (bool, usize) {
+        let real = self.kind.is_some_and(|kind| kind.real);
+        (real, self.width.size() * if real { 1 } else { 2 })
     }
 
     /// The sketch, for a plan of the same problem.
@@ -292,21 +320,12 @@ impl<'a> Stored<'a> {
             }
             coverage.add(*part, plan.problem().n).map_err(|e| damaged(&e.to_string()))?;
         }
-        // A small part of a long signal holds few of the samples wanted.
-        let first = coverage.parts().map(|p| p.start).min().unwrap_or(0);
-        let last = coverage.parts().map(|p| p.last()).max().unwrap_or(0);
-        let lo = sketch.wanted.partition_point(|&t| t < first);
-        let near = sketch.wanted[lo..].iter().take_while(|t| **t <= last);
-        let held: Vec<u32> = (lo as u32..)
-            .zip(near)
-            .filter(|(_, t)| coverage.contains(**t))
-            .map(|(p, _)| p)
-            .collect();
-        let real = self.kind.is_some_and(|kind| kind.real);
-        let each = self.width.size() * if real { 1 } else { 2 };
-        if held.len() as u64 != self.count || self.values.len() != held.len() * each {
+        let held = coverage.select(&sketch.wanted);
+        let held = held.ok_or_else(|| damaged("its parts have too many different steps"))?;
+        if held.len() as u64 != self.count {
             return Err(damaged("its values are not those of its parts"));
         }
+        let (real, each) = self.layout();
         let size = self.width.size();
         let number = |b: &[u8]| self.width.get(b);
         let value = |b: &[u8]| match real {

@@ -9,6 +9,12 @@ use crate::Error;
 use std::fmt;
 use std::ops::Range;
 
+/// Most parts with a step that a sketch tells apart. Each is compared with all others, and beyond this many
+/// that would take longer than reading the signal.
+const MOST_STRIDED: usize = 1 << 12;
+/// Samples that [`Coverage::select`] looks at, counted once for each step: a few seconds' worth.
+const MOST_LOOKS: u64 = 1 << 30;
+
 /// The samples start, start + step, …: count of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
@@ -125,6 +131,16 @@ pub(crate) fn list<T: fmt::Display>(items: &[T]) -> String {
     text.join(", ")
 }
 
+fn too_many_parts() -> Error {
+    Error::Unsupported {
+        algorithm: "sketch",
+        reason: format!(
+            "it has seen {MOST_STRIDED} parts with a step that do not join; add parts that go on where \
+             others end, or ranges"
+        ),
+    }
+}
+
 /// The samples seen so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Coverage {
@@ -145,11 +161,36 @@ impl Coverage {
         self.parts().map(|p| p.count).sum()
     }
 
-    /// Whether a sample has been seen.
-    pub(crate) fn contains(&self, t: u64) -> bool {
-        let at = self.runs.partition_point(|r| r.end <= t);
-        self.runs.get(at).is_some_and(|r| r.start <= t)
-            || self.strided.iter().any(|p| p.common(Part::range(t..t + 1)).is_some())
+    /// Which of these samples, which ascend, have been seen: their places in the list, ascending. `None` where
+    /// parts of too many different steps would take too long.
+    pub(crate) fn select(&self, samples: &[u64]) -> Option<Vec<u32>> {
+        let below = |t: u64| samples.partition_point(|&s| s < t);
+        let mut places: Vec<u32> =
+            self.runs.iter().flat_map(|r| below(r.start) as u32..below(r.end) as u32).collect();
+        let mut looks = 0;
+        // They are sorted by their steps.
+        for group in self.strided.chunk_by(|p, q| p.step == q.step) {
+            let step = group[0].step;
+            let first = group.iter().map(|p| p.start).min().unwrap_or(0);
+            let last = group.iter().map(|p| p.last()).max().unwrap_or(0);
+            let (lo, hi) = (below(first), below(last + 1));
+            looks += (hi - lo) as u64;
+            if looks > MOST_LOOKS {
+                return None;
+            }
+            let mut residues: Vec<Part> = group.to_vec();
+            residues.sort_unstable_by_key(|p| (p.start % step, p.start));
+            for (i, &t) in (lo..hi).zip(&samples[lo..hi]) {
+                // Of those with its residue, the last that begins before it.
+                let next = residues.partition_point(|p| (p.start % step, p.start) <= (t % step, t));
+                let Some(part) = next.checked_sub(1).map(|at| residues[at]) else { continue };
+                if part.start % step == t % step && t <= part.last() {
+                    places.push(i as u32);
+                }
+            }
+        }
+        places.sort_unstable();
+        Some(places)
     }
 
     /// What a part has in common with what has been seen.
@@ -182,7 +223,13 @@ impl Coverage {
             return Err(Error::RangeOutside { start: part.start, end, n });
         }
         let twice = self.common(part);
-        if twice.is_empty() { Ok(()) } else { Err(Error::SeenTwice(twice)) }
+        if !twice.is_empty() {
+            return Err(Error::SeenTwice(twice));
+        }
+        if part.normal().step > 1 && self.strided.len() >= MOST_STRIDED {
+            return Err(too_many_parts());
+        }
+        Ok(())
     }
 
     /// Adds all parts of another signal's coverage, or none.
@@ -190,6 +237,9 @@ impl Coverage {
         let twice: Vec<Part> = other.parts().flat_map(|p| self.common(p)).collect();
         if !twice.is_empty() {
             return Err(Error::SeenTwice(twice));
+        }
+        if self.strided.len() + other.strided.len() > 2 * MOST_STRIDED {
+            return Err(too_many_parts());
         }
         other.parts().for_each(|p| self.insert(p));
         Ok(())
@@ -336,7 +386,8 @@ mod tests {
         c.add(part(700, 2, 150), n).unwrap();
         c.add(part(999, 1, 1), n).unwrap();
         assert_eq!((c.count(), c.gaps(n)), (1000, vec![]));
-        assert!((0..n).all(|t| c.contains(t)));
+        let every: Vec<u64> = (0..n).collect();
+        assert!(c.select(&every).is_some_and(|places| places.len() == 1000));
         // Side by side and of one length, strided parts become a range.
         let mut c = Coverage::default();
         for r in [3, 1, 0, 2] {
@@ -344,6 +395,36 @@ mod tests {
             c.add(part(40 + r, 4, 5), n).unwrap();
         }
         assert_eq!(c.parts().collect::<Vec<_>>(), [Part::range(0..60)]);
+    }
+
+    /// Parts of several steps and residues, alone and one behind the other, against counting.
+    #[test]
+    fn selected_are_those_that_lie_in_a_part() {
+        let mut c = Coverage::default();
+        for p in [part(3, 6, 20), part(150, 6, 9), part(5, 6, 11), part(100, 1, 1), part(4, 12, 7)]
+        {
+            c.add(p, 1000).unwrap();
+        }
+        c.add(part(204, 1, 30), 1000).unwrap();
+        let samples: Vec<u64> = (0..400).filter(|t| t % 7 != 2).collect();
+        let seen = |t: u64| c.parts().any(|p| p.common(Part::range(t..t + 1)).is_some());
+        let expected: Vec<u32> =
+            (0..).zip(&samples).filter(|(_, t)| seen(**t)).map(|(i, _)| i).collect();
+        assert!(expected.len() > 40);
+        assert_eq!(c.select(&samples), Some(expected));
+        assert_eq!(c.select(&[]), Some(vec![]));
+    }
+
+    #[test]
+    fn parts_that_do_not_join_are_bounded() {
+        let mut c = Coverage::default();
+        let n = 1 << 40;
+        let apart = |i: u64| part(1000 * i, 2, 2);
+        (0..MOST_STRIDED as u64).for_each(|i| c.add(apart(i), n).unwrap());
+        let refused = c.add(apart(MOST_STRIDED as u64), n).unwrap_err().to_string();
+        assert!(refused.contains("4096 parts"), "{refused}");
+        c.add(Part::range(1 << 30..1 << 31), n).unwrap();
+        assert_eq!(c.parts().count(), MOST_STRIDED + 1);
     }
 
     #[test]
@@ -354,5 +435,112 @@ mod tests {
         }
         c.add(part(11, 1, 0), 10).unwrap();
         assert_eq!(c.gaps(10), [Gap { range: 0..10, missing: 10 }]);
+    }
+
+    #[test]
+    fn parts_that_go_on_are_joined_and_others_are_not() {
+        let mut c = Coverage::default();
+        for p in [part(60, 3, 5), part(0, 3, 10), part(30, 3, 5), part(45, 3, 5)] {
+            c.add(p, 1000).unwrap();
+        }
+        assert_eq!(c.parts().collect::<Vec<_>>(), [part(0, 3, 25)]);
+        // Where one with another step would go on.
+        c.add(part(200, 5, 2), 1000).unwrap();
+        c.add(part(210, 2, 3), 1000).unwrap();
+        c.add(part(216, 7, 2), 1000).unwrap();
+        let expected = [part(210, 2, 3), part(0, 3, 25), part(200, 5, 2), part(216, 7, 2)];
+        assert_eq!(c.parts().collect::<Vec<_>>(), expected);
+        // A range between two, beside a third.
+        for r in [0..10, 20..30, 40..50, 10..20] {
+            c = if r.start == 0 { Coverage::default() } else { c };
+            c.add(Part::range(r), 1000).unwrap();
+        }
+        assert_eq!(c.parts().collect::<Vec<_>>(), [Part::range(0..30), Part::range(40..50)]);
+    }
+
+    /// Four side by side, behind a part of their step and length, between parts of other steps.
+    #[test]
+    fn neighbours_are_woven_wherever_they_lie() {
+        let mut c = Coverage::default();
+        let others = [part(300, 2, 7), part(400, 9, 7), part(5, 4, 10), part(600, 4, 3)];
+        for p in others.into_iter().chain([103, 101, 100, 102].map(|start| part(start, 4, 10))) {
+            c.add(p, 1000).unwrap();
+        }
+        let expected = [
+            Part::range(100..140),
+            part(300, 2, 7),
+            part(600, 4, 3),
+            part(5, 4, 10),
+            part(400, 9, 7),
+        ];
+        assert_eq!(c.parts().collect::<Vec<_>>(), expected);
+    }
+
+    /// Parts drawn with a fixed seed, added one by one and merged, against a list of what was seen.
+    #[test]
+    fn random_parts_are_counted_as_by_hand() {
+        let mut rng = crate::stages::number::Rng::new(31, 0);
+        let n = 120u64;
+        for round in 0..60 {
+            let mut halves = [Coverage::default(), Coverage::default()];
+            let mut seen = vec![false; n as usize];
+            for i in 0..40 {
+                let step = 1 + rng.below(5);
+                let p = part(rng.below(n), step, 1 + rng.below(12));
+                let members = || (0..p.count).map(|j| p.start + j * p.step);
+                if p.last() >= n {
+                    let error = halves[0].add(p, n).unwrap_err();
+                    assert!(matches!(error, Error::RangeOutside { .. }), "{error}");
+                } else if members().any(|t| seen[t as usize]) {
+                    let common: u64 =
+                        halves.iter().flat_map(|c| c.common(p)).map(|p| p.count).sum();
+                    let twice = members().filter(|t| seen[*t as usize]).count();
+                    assert_eq!(common, twice as u64, "round {round}: {p}");
+                } else {
+                    halves[i % 2].add(p, n).unwrap();
+                    members().for_each(|t| seen[t as usize] = true);
+                }
+            }
+            let [mut all, other] = halves;
+            all.merge(&other).unwrap();
+            let before = all.clone();
+            let refused = all.merge(&other);
+            assert!(other.count() == 0 || matches!(refused, Err(Error::SeenTwice(_))));
+            assert_eq!(all, before, "round {round}");
+            let expected: Vec<u32> = (0..n as u32).filter(|t| seen[*t as usize]).collect();
+            assert_eq!(all.count(), expected.len() as u64);
+            let every: Vec<u64> = (0..n).collect();
+            assert_eq!(all.select(&every), Some(expected), "round {round}");
+            let mut at = 0;
+            for gap in all.gaps(n) {
+                let missing = (gap.range.start..gap.range.end).filter(|t| !seen[*t as usize]);
+                assert_eq!(gap.missing, missing.count() as u64, "round {round}: {gap}");
+                assert!(gap.missing > 0 && gap.range.start >= at);
+                assert!((at..gap.range.start).all(|t| seen[t as usize]));
+                at = gap.range.end;
+            }
+            assert!((at..n).all(|t| seen[t as usize]));
+        }
+    }
+
+    #[test]
+    fn merging_is_bounded_as_adding_is() {
+        let strided = |count: u64| Coverage {
+            runs: Vec::new(),
+            strided: (0..count).map(|i| part(1000 * i, 2, 2)).collect(),
+        };
+        let one = Coverage { runs: Vec::new(), strided: vec![part(501, 2, 2)] };
+        let most = 2 * MOST_STRIDED as u64;
+        assert!(strided(most - 1).merge(&one).is_ok());
+        let refused = strided(most).merge(&one).unwrap_err().to_string();
+        assert!(refused.contains("4096 parts"), "{refused}");
+    }
+
+    #[test]
+    fn lists_name_eight_and_count_the_others() {
+        assert_eq!(list(&[1, 2, 3]), "1, 2, 3");
+        assert_eq!(list(&[1; 8]), "1, 1, 1, 1, 1, 1, 1, 1");
+        assert_eq!(list(&[1; 10]), "1, 1, 1, 1, 1, 1, 1, 1, and 2 more");
+        assert_eq!(part(3, 1, 4).to_string() + &part(3, 2, 4).to_string(), "3..73..10 by 2");
     }
 }

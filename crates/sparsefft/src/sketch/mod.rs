@@ -22,14 +22,16 @@ pub use stream::{Sliding, Stream};
 pub(crate) use coverage::list;
 
 use crate::plan::Plan;
+use crate::problem::Problem;
 use crate::samples::Samples;
 use crate::spectrum::Spectrum;
 use crate::{Complex, Error};
 use coverage::Coverage;
 use std::sync::Arc;
 
-/// Most samples that a sketch keeps: 2 GiB of indices, and as many values.
-const MOST: u64 = 1 << 28;
+/// Most samples that a sketch keeps: 2 GiB of indices, and as many values. An eighth of that where
+/// addresses have 32 bits.
+const MOST: u64 = if usize::BITS < 64 { 1 << 25 } else { 1 << 28 };
 
 /// What the engine asks of a source beside its samples: all parts must agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +83,7 @@ impl Sketch {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the plan may need more than one pass, or would keep more than
-    /// 2^28 samples.
+    /// 2^28 samples; [`Error::OutOfMemory`] if there is no room for them.
     pub fn new(plan: &Plan) -> Result<Self, Error> {
         if !plan.problem().one_pass {
             return Err(Error::Unsupported {
@@ -98,6 +100,7 @@ impl Sketch {
                 ),
             });
         }
+        plan.check_memory()?;
         Ok(Sketch {
             plan: plan.clone(),
             wanted: plan.wanted().clone(),
@@ -252,7 +255,17 @@ impl Sketch {
 
     /// Refuses a sketch of another plan.
     fn check_plan(&self, other: &Sketch) -> Result<(), Error> {
-        let (a, b) = (self.plan.problem(), other.plan.problem());
+        self.check_problem(other.plan.problem())?;
+        if Arc::ptr_eq(&self.wanted, &other.wanted) || self.wanted == other.wanted {
+            return Ok(());
+        }
+        let count = |s: &Sketch| format!("{} samples", s.wanted.len());
+        Err(other_sketch("the menu", count(self), count(other)))
+    }
+
+    /// Refuses another problem, and names what differs.
+    fn check_problem(&self, b: &Problem) -> Result<(), Error> {
+        let a = self.plan.problem();
         let same = |what, ours: String, theirs: String| {
             if ours == theirs { Ok(()) } else { Err(other_sketch(what, ours, theirs)) }
         };
@@ -263,12 +276,7 @@ impl Sketch {
         same("the algorithm", a.algorithm.to_string(), b.algorithm.to_string())?;
         same("the taper", format!("{:?}", a.taper), format!("{:?}", b.taper))?;
         same("the tolerance", a.tolerance.to_string(), b.tolerance.to_string())?;
-        same("the failure probability", a.failure.to_string(), b.failure.to_string())?;
-        if Arc::ptr_eq(&self.wanted, &other.wanted) || self.wanted == other.wanted {
-            return Ok(());
-        }
-        let count = |s: &Sketch| format!("{} samples", s.wanted.len());
-        Err(other_sketch("the menu", count(self), count(other)))
+        same("the failure probability", a.failure.to_string(), b.failure.to_string())
     }
 
     /// How many samples have been seen.

@@ -53,6 +53,7 @@ pub(crate) enum Added {
     /// Those of all lines.
     Each,
     /// Those of all lines, which make up this.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // others have no such steps
     All(f64),
 }
 

@@ -265,4 +265,107 @@ mod tests {
             }
         }
     }
+
+    /// Values of the error function, from a mathematics library, on both sides of where the series ends.
+    #[test]
+    fn tails_of_the_normal_distribution_have_known_values() {
+        for (z, tail) in [
+            (0.0, 0.5),
+            (0.5, 0.308_537_538_725_986_9),
+            (1.0, 0.158_655_253_931_457_07),
+            (2.9, 1.865_813_300_384_038_4e-3),
+            (2.999, 1.354_336_533_727_106_7e-3),
+            (3.0, 1.349_898_031_630_095_7e-3),
+            (3.001, 1.345_472_825_084_968_3e-3),
+            (5.0, 2.866_515_718_791_946e-7),
+            (8.0, 6.220_960_574_271_819e-16),
+            (20.0, 2.753_624_118_606_331_4e-89),
+        ] {
+            assert!((upper_tail(z) / tail - 1.0).abs() < 1e-9, "{z}: {}", upper_tail(z));
+        }
+        for (p, z) in [
+            (0.49, 0.025_068_908_258_710_99),
+            (0.3, 0.524_400_512_708_040_8),
+            (0.1, 1.281_551_565_544_600_4),
+            (1e-3, 3.090_232_306_167_813),
+            (1e-4, 3.719_016_485_455_680_4),
+            (1e-8, 5.612_001_244_174_788),
+            (1e-12, 7.034_483_825_301_132),
+            (1e-100, 21.273_453_560_965_322),
+            (1e-300, 37.047_096_299_361_2),
+        ] {
+            assert!((upper_quantile(p) - z).abs() < 5e-9, "{p}: {}", upper_quantile(p));
+            assert!((normal_quantile(p) + z).abs() < 5e-9, "{p}");
+            assert!(p < 1e-4 || (normal_quantile(1.0 - p) - z).abs() < 5e-9, "1 - {p}");
+        }
+        assert!(normal_quantile(0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn thresholds_are_those_of_wilson_and_hilferty() {
+        for (lanes, z, energy) in [
+            (4, 5.0, 23.544_667_352_537_722),
+            (4, -1.0, 2.090_963_648_834_019_3),
+            (12, 3.0, 25.131_386_645_570_917),
+            (1, -9.0, 0.0),
+            (1000, 6.0, 1_201.612_850_832_207_6),
+        ] {
+            assert!((threshold(lanes, z) - energy).abs() <= 1e-9 * energy, "{lanes} {z}");
+        }
+        assert!((quantile(4, 1.0 - 0.158_655_253_931_457) - threshold(4, 1.0)).abs() < 1e-7);
+    }
+
+    /// Floors of energies that are their own ranks: of all where they are few, else of every so many.
+    #[test]
+    fn floors_are_quantiles() {
+        assert_eq!(floor(&[], 4, 0.3, &mut Vec::new()), 0.0);
+        for size in [1usize, 10, 100, 4096, 4097, 10_000] {
+            let energies: Vec<f64> = (0..size).map(|i| 1000.0 + i as f64).collect();
+            let mut scratch = vec![5.0; 7];
+            let step = size.div_ceil(4096);
+            let some: Vec<f64> = energies.iter().copied().step_by(step).collect();
+            for p in [0.01, 0.25, 0.75, 0.999_99] {
+                let exact = some[(some.len() as f64 * p) as usize];
+                let found = floor(&energies, 4, p, &mut scratch) * quantile(4, p);
+                assert!((found / exact - 1.0).abs() < 1.0 / 256.0, "{size} {p}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_and_extremes_are_exact_for_every_length() {
+        let mut rng = Rng::new(6, 0);
+        for size in [0usize, 1, 3, 4, 7, 8, 9, 16, 31, 64, 77] {
+            let sample: Vec<f64> = (0..size).map(|_| rng.below(20) as f64).collect();
+            let limits = [3.0, 10.0, 17.5];
+            let above = limits.map(|limit| sample.iter().filter(|e| **e > limit).count());
+            assert_eq!(above_three(&sample, limits), above, "{sample:?}");
+            let smallest = sample.iter().copied().fold(f64::INFINITY, f64::min);
+            let largest = sample.iter().copied().fold(0.0, f64::max);
+            assert_eq!(range(&sample), (smallest, largest), "{sample:?}");
+        }
+    }
+
+    /// A few thousand numbers are bracketed by a part of them: the rank lies within, and not far away.
+    #[test]
+    fn ranks_of_many_lie_between_those_of_a_part() {
+        let few: Vec<f64> = (0..2047).map(f64::from).collect();
+        assert_eq!(between(&few, 5), None);
+        let mut rng = Rng::new(8, 0);
+        let mut sample: Vec<f64> = (0..8192).map(|i| 1000.0 + f64::from(i)).collect();
+        for i in 0..sample.len() {
+            sample.swap(i, rng.below(8192) as usize);
+        }
+        for rank in [400, 1000, 4096, 7800] {
+            let [low, middle, high] = between(&sample, rank).unwrap();
+            let exact = 1000.0 + rank as f64;
+            // A sixteenth for the rank of the part; seven standard deviations of its places.
+            assert!(low <= exact * 1.04 && exact <= high * 1.04, "{rank}: {low} {high}");
+            assert_eq!(middle, 0.5 * (low + high));
+            let share = rank as f64 / 8192.0;
+            let deviation = 32.0 * ((256.0 * share * (1.0 - share)).sqrt() + 1.0);
+            let away = 7.0 * deviation + exact / 8.0;
+            assert!(exact - low < away && high - exact < away, "{rank}: {low} {high}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 use crate::Complex;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::Vector;
+use crate::judge::Eight;
 use crate::samples::Line;
 use crate::spectrum::Peak;
 use crate::stages::known::Sizes;
@@ -81,7 +82,7 @@ impl Few {
     pub(crate) fn clear(&mut self, most: usize) {
         self.count = 0;
         self.listed = 0;
-        if self.room >= most {
+        if self.room >= most + 8 {
             return;
         }
         // A vector more; and not a power of two of cache lines, since the same places of several lists would then
@@ -116,10 +117,12 @@ impl Few {
         true
     }
 
-    /// Adds one, if there is room.
+    /// Adds one, if there is room for eight: vectors are read from any entry on.
     pub(crate) fn push(&mut self, c: &Coefficient) {
         let values = [c.f as f64, c.a.re, c.a.im, c.z.re, c.z.im];
-        self.count += usize::from(self.set(self.count, values));
+        if self.count + 8 <= self.room && self.set(self.count, values) {
+            self.count += 1;
+        }
     }
 
     /// Number i.
@@ -131,6 +134,23 @@ impl Few {
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Coefficient> + '_ {
         (0..self.count).map(|i| self.get(i))
+    }
+
+    /// All of them by eights; places that are left over have no amplitude.
+    pub(crate) fn eights(&self, out: &mut Vec<Eight>) {
+        out.clear();
+        let lists = self.lists();
+        for at in (0..self.count).step_by(8) {
+            let mut eight: Eight = lists.map(|list| {
+                let mut part = [0.0; 8];
+                part.copy_from_slice(&list[at..at + 8]);
+                part
+            });
+            for i in self.count - at..8 {
+                eight.iter_mut().for_each(|part| part[i] = 0.0);
+            }
+            out.push(eight);
+        }
     }
 
     /// Room for eight from here on.

@@ -17,6 +17,7 @@ use super::number::{Rng, inverse_mod, mul_mod};
 use super::unity::Unity;
 use crate::Error;
 use crate::algorithms::non_finite;
+use crate::judge::{ReadSet, RunningSum};
 use crate::samples::{Samples, progression};
 use num_complex::Complex;
 
@@ -106,7 +107,13 @@ impl Place {
     }
 }
 
-/// Reads the samples of one hash and folds them into z.
+/// The samples that a hash reads.
+pub(crate) fn read_set(permutation: &Permutation, window: &Flat, n: u64) -> ReadSet {
+    let start = permutation.start(window.half as u64, n);
+    ReadSet::singles(start, permutation.sigma, window.taps.len())
+}
+
+/// Reads the samples of one hash, adds them to `sum` and folds them into z.
 ///
 /// # Errors
 /// [`Error::NonFinite`], [`Error::Overflow`], and what the source meets.
@@ -115,6 +122,7 @@ pub(crate) fn fold(
     permutation: &Permutation,
     window: &Flat,
     z: &mut [Complex<f64>],
+    sum: &mut RunningSum,
 ) -> Result<(), Error> {
     // Read and weighted while they lie in the first-level cache.
     const CHUNK: usize = 512;
@@ -129,6 +137,7 @@ pub(crate) fn fold(
         let len = CHUNK.min(w - i).min(b - j);
         let chunk = &mut samples[..len];
         signal.read_progression(at, sigma, chunk)?;
+        sum.add(chunk);
         for ((z, v), g) in z[j..j + len].iter_mut().zip(chunk).zip(&window.taps[i..i + len]) {
             z.re += g * v.re;
             z.im += g * v.im;
@@ -184,7 +193,8 @@ mod tests {
             for stream in 0..20 {
                 let permutation = Permutation::draw(n, 1, stream);
                 let mut z = vec![Complex::ZERO; b];
-                fold(&x, &permutation, &window, &mut z).unwrap();
+                let set = read_set(&permutation, &window, n);
+                fold(&x, &permutation, &window, &mut z, &mut RunningSum::new(n, &set, 1)).unwrap();
                 sparsefft_kernels::double(b, rustfft::FftDirection::Forward).process(&mut z);
                 for (f, a) in tones {
                     Place::of(f, &permutation, &unity, n, b).subtract(&mut z, &window, a);
@@ -203,7 +213,8 @@ mod tests {
         let index =
             progression(permutation.start(window.half as u64, 5003), permutation.sigma, 77, 5003);
         x[index as usize].im = f64::NAN;
-        let err = fold(&x, &permutation, &window, &mut [Complex::ZERO; 64]).unwrap_err();
+        let sum = &mut RunningSum::new(5003, &read_set(&permutation, &window, 5003), 3);
+        let err = fold(&x, &permutation, &window, &mut [Complex::ZERO; 64], sum).unwrap_err();
         assert!(matches!(err, Error::NonFinite { index: i, .. } if i == index));
     }
 }

@@ -319,14 +319,14 @@ fn fold_listed_body<const FMA: bool, R: Row>(
 
 /// Real and imaginary parts in turn.
 #[inline(always)] // nothing
-fn values_of(four: &[Complex<f64>; 4]) -> &[f64; 8] {
+pub(crate) fn values_of(four: &[Complex<f64>; 4]) -> &[f64; 8] {
     // SAFETY: a complex number is its real part, then its imaginary part.
     unsafe { &*std::ptr::from_ref(four).cast() }
 }
 
 /// Four samples from this place on, which pass the end.
 #[cold]
-fn around_the_end(samples: &[Complex<f64>], place: usize) -> [Complex<f64>; 4] {
+pub(crate) fn around_the_end(samples: &[Complex<f64>], place: usize) -> [Complex<f64>; 4] {
     let mut four = [Complex::ZERO; 4];
     for (i, sample) in four.iter_mut().enumerate() {
         *sample = samples[(place + i) % samples.len()];

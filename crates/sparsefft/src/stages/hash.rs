@@ -12,6 +12,7 @@ use crate::cpu::ahead::{ask, copy_from_far};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
 use crate::cpu::{dispatch, threads};
+use crate::judge::ReadSet;
 use crate::samples::{Line, non_finite_in, progression, read_in_parts};
 use crate::stages::Stage;
 use crate::stages::bucket_fft::{Added, BucketFft, Source};
@@ -36,6 +37,48 @@ pub(crate) enum Kind {
         /// The weights.
         kaiser: Arc<Kaiser>,
     },
+}
+
+/// Where a hash reads: known without its tables, which of a large one need gigabytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Course {
+    n: u64,
+    /// From the line in the middle, at the offset, back to the first one.
+    back: u64,
+    step: u64,
+    lines: u64,
+}
+
+impl Course {
+    /// That of a comb.
+    pub(crate) fn of_comb(n: u64, buckets: usize) -> Self {
+        Course { n, back: 0, step: n / buckets as u64, lines: buckets as u64 }
+    }
+
+    /// That of a window with so many taps on each side of its centre.
+    pub(crate) fn of_window(n: u64, permutation: &Permutation, reach: usize) -> Self {
+        let step = permutation.sigma;
+        let back = progression(0, step, reach as u64, n);
+        Course { n, back, step, lines: 2 * reach as u64 + 1 }
+    }
+
+    /// First sample at offset d.
+    #[inline]
+    fn start(&self, d: u64) -> u64 {
+        // d - back modulo n, with d nearly always below n.
+        let d = if d < self.n { d } else { d % self.n };
+        if d >= self.back { d - self.back } else { self.n - (self.back - d) }
+    }
+
+    /// How many samples the line at one offset reads.
+    pub(crate) fn reads(&self) -> u64 {
+        4 * self.lines
+    }
+
+    /// Sample number i that the line at offset d reads.
+    pub(crate) fn index(&self, d: u64, i: u64) -> u64 {
+        (progression(self.start(d), self.step, i / 4, self.n) + i % 4) % self.n
+    }
 }
 
 /// The bins of one hash.
@@ -176,12 +219,6 @@ impl Hash {
         (fft, buffers, kaiser)
     }
 
-    /// A hash without measurements or buffers.
-    pub(crate) fn unmeasured(n: u64, fft: Arc<BucketFft>, kind: Kind) -> Self {
-        let buckets = fft.size();
-        Hash { n, buckets, kind, fft, began: buckets, buffers: Box::default() }
-    }
-
     /// Number of lanes per bin.
     pub(crate) fn lanes(&self) -> usize {
         4 * self.offsets.len()
@@ -196,17 +233,14 @@ impl Hash {
     }
 
     /// First sample and step of the walk at offset d.
-    fn walk(&self, d: u64) -> (u64, u64) {
-        match &self.kind {
-            Kind::Comb => (d % self.n, self.n / self.buckets as u64),
+    pub(crate) fn walk(&self, d: u64) -> (u64, u64) {
+        let course = match &self.kind {
+            Kind::Comb => Course::of_comb(self.n, self.buckets),
             Kind::Window { permutation, kaiser } => {
-                let back = progression(0, permutation.sigma, kaiser.reach() as u64, self.n);
-                // d - back modulo n, with d nearly always below n.
-                let d = if d < self.n { d } else { d % self.n };
-                let start = if d >= back { d - back } else { self.n - (back - d) };
-                (start, permutation.sigma)
+                Course::of_window(self.n, permutation, kaiser.reach())
             }
-        }
+        };
+        (course.start(d), course.step)
     }
 
     /// Asks for the samples of the line at offset 0.
@@ -217,14 +251,6 @@ impl Hash {
             at += step;
             at = at.min(at.wrapping_sub(self.n));
         }
-    }
-
-    /// Indices that the line at offset d reads.
-    pub(crate) fn indices(&self, d: u64) -> impl Iterator<Item = u64> + use<> {
-        let (start, step) = self.walk(d);
-        let n = self.n;
-        (0..self.reads() as u64)
-            .flat_map(move |j| (0..4).map(move |tau| (progression(start, step, j, n) + tau) % n))
     }
 
     /// Reads the samples at offset d and appends a line to every bin. Energies are those of the
@@ -242,6 +268,7 @@ impl Hash {
         run.samples_read += 4 * reads as u64;
         match &self.kind {
             Kind::Comb => {
+                let set = ReadSet::lines(start, step, reads);
                 let at = self.offsets.len() * reads;
                 // An unknown number of coefficients is found by finer and finer combs; so are those of
                 // one pass, where k is a bound. And what cannot be read again as it was must be there
@@ -253,6 +280,7 @@ impl Hash {
                 if !self.kept && self.fft.reads_samples() {
                     let all = (reads as u64 - 1) * step + 4;
                     if let Some(part) = run.samples().filter(|_| start + all <= self.n) {
+                        run.workspace.evidence.note(set);
                         let part = &part[start as usize..(start + all) as usize];
                         if run.slow {
                             let mut copy = std::mem::take(&mut run.workspace.copy);
@@ -274,6 +302,7 @@ impl Hash {
                 let Buffers { raw, measured, kept, .. } = &mut *self.buffers;
                 let lines = room(if *kept { raw } else { measured }, at, reads);
                 read_in_parts(run.signal, start, step, lines)?;
+                run.workspace.evidence.note_lines(set, lines, run.signal.in_memory());
                 run.clock.lap(Stage::Permute);
                 self.append(run, d, Source::Within)
             }
@@ -302,7 +331,9 @@ impl Hash {
         buckets: &mut [Line],
     ) -> Result<(), Error> {
         let (start, step) = self.walk(d);
+        let set = ReadSet::lines(start, step, self.reads());
         if let Some(samples) = run.samples() {
+            run.workspace.evidence.note(set);
             let peak = fold_walk(self.taps(), Walk { samples, start, step }, buckets);
             run.peak = run.peak.max(peak);
             run.clock.lap(Stage::Permute);
@@ -317,6 +348,7 @@ impl Hash {
         let mut room = run.workspace.take_at_least(reads);
         let lines = &mut room[..reads];
         let outcome = read_in_parts(run.signal, start, step, lines).and_then(|()| {
+            run.workspace.evidence.note_lines(set, lines, run.signal.in_memory());
             run.clock.lap(Stage::Permute);
             let peak = fold(self.taps(), lines, buckets);
             run.peak = run.peak.max(peak);
@@ -452,6 +484,8 @@ impl Hash {
                 let first = progression(start, fine, r as u64, self.n);
                 read_in_parts(run.signal, first, coarse, part)?;
                 run.samples_read += 4 * self.buckets as u64;
+                let set = ReadSet::lines(first, coarse, self.buckets);
+                run.workspace.evidence.note_lines(set, part, run.signal.in_memory());
                 for (i, line) in part.iter().enumerate() {
                     lines[i * factor + r] = *line;
                 }
@@ -662,6 +696,8 @@ impl<'a> Ahead<'a> {
     pub(crate) fn finish(self, run: &mut Run<'_>) -> Option<(Hash, f64)> {
         run.workspace.give(self.folded);
         run.workspace.give(self.scratch);
+        let (start, step) = self.hash.walk(0);
+        run.workspace.evidence.note(ReadSet::lines(start, step, self.hash.reads()));
         if self.finite {
             return Some((self.hash, self.peak));
         }

@@ -16,6 +16,7 @@
 mod conclude;
 mod decode;
 mod engine;
+mod examine;
 mod resolve;
 pub(crate) mod sprint;
 
@@ -26,9 +27,9 @@ use crate::cpu::threads;
 use crate::plan::{self, First, Peeling, smooth_near};
 use crate::problem::{Algorithm, Noise, Problem};
 use crate::stages::certify::upper_quantile;
-use crate::stages::hash::{Hash, Kind};
+use crate::stages::hash::{Course, Hash};
 use crate::stages::permute::Permutation;
-use crate::stages::window::{self, BETAS};
+use crate::stages::window::{self, BETAS, length};
 pub(crate) use engine::Buffers;
 use engine::Engine;
 #[cfg(feature = "cuda")]
@@ -54,6 +55,9 @@ enum Outcome {
     Open(Answer),
     /// The comb is blind to something that another hash sees.
     Blind(Answer),
+    /// All bins are explained, but samples that were read contradict the answer: more bins would
+    /// not change that.
+    Refuted(Answer),
     /// All is explained, but fewer stand above the noise than were asked for, and those far
     /// above: more bins would find nothing else.
     Short(Answer),
@@ -101,7 +105,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
                 First::Window { buckets } => engine.window_attempt(buckets, &recipe.ladder)?,
             };
             Ok::<_, Error>(match outcome {
-                Outcome::Certified(_) | Outcome::Short(_) => outcome,
+                Outcome::Certified(_) | Outcome::Short(_) | Outcome::Refuted(_) => outcome,
                 _ => engine.tolerate()?.map_or(outcome, Outcome::Certified),
             })
         })?;
@@ -118,7 +122,7 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
             Outcome::Crowded => (None, known_k),
             Outcome::Open(answer) => (Some(answer), known_k),
             Outcome::Blind(answer) => (Some(answer), true),
-            Outcome::Short(answer) => {
+            Outcome::Short(answer) | Outcome::Refuted(answer) => {
                 if let Some(comb) = comb {
                     comb.recycle(run);
                 }
@@ -153,7 +157,8 @@ pub(crate) fn run(run: &mut Run<'_>, recipe: &Peeling) -> Result<Answer, Error> 
             Some(menu) => tries < menu.attempts && next == menu.finest,
             None => bounded && cost < 0.8 * plan::dense_at_best(n) && reads * 8.0 < n as f64,
         };
-        if !affordable || tries >= MAX_TRIES {
+        let within = problem.affords(run.samples_read as f64 + 4.0 * lines * reads);
+        if !affordable || !within || tries >= MAX_TRIES {
             if let Some(comb) = comb {
                 comb.recycle(run);
             }
@@ -183,21 +188,21 @@ pub(crate) fn sample_indices<'a>(
     recipe: &'a Peeling,
 ) -> impl Iterator<Item = u64> + 'a {
     let n = plan.problem.n;
-    let hash = |fft, kind| Hash::unmeasured(n, fft, kind);
     let window = |buckets, beta, stream| {
-        let permutation = permutation_of(plan, stream);
-        let kind = Kind::Window { permutation, kaiser: plan.kaiser(beta, buckets) };
-        hash(plan.fft(buckets), kind)
+        let reach = length(beta, buckets) / 2;
+        Course::of_window(n, &permutation_of(plan, stream), reach)
     };
     let first = match recipe.first {
-        First::Comb { .. } => hash(plan.fft(recipe.begin), Kind::Comb),
+        First::Comb { .. } => Course::of_comb(n, recipe.begin),
         First::Window { buckets } if recipe.begin < buckets => window(recipe.begin, TIGHT, 0),
         First::Window { buckets } => window(buckets, first_beta(&plan.problem), 0),
     };
     let verify = window(recipe.verify, recipe.verify_beta, VERIFY_STREAM);
-    let ladder = recipe.ladder.clone();
-    let of_first = ladder.into_iter().flat_map(move |d| first.indices(d));
-    of_first.chain(verify.indices(0))
+    // By number, so that nobody needs to walk through all of them to know how many there are.
+    let each = first.reads();
+    let of_first = (0..recipe.ladder.len() as u64 * each)
+        .map(move |i| first.index(recipe.ladder[(i / each) as usize], i % each));
+    of_first.chain((0..verify.reads()).map(move |i| verify.index(0, i)))
 }
 
 /// The shape of a first window of all frequencies that is not [`TIGHT`]: of those that noise, an unknown number or one pass
@@ -255,6 +260,7 @@ fn nothing_asked(run: &mut Run<'_>) -> Result<Answer, Error> {
         residual_energy: if silent { 0.0 } else { 1.0 },
         noise_floor: 0.0,
         detection_limit: 0.0,
+        rest_limit: if silent { 0.0 } else { 1.0 },
         failure_probability: run.plan.problem.failure,
         attempts: 1,
     };
@@ -299,6 +305,7 @@ fn refuse(run: &Run<'_>, reason: &str, attempts: u32) -> Answer {
             residual_energy: 1.0,
             noise_floor: 0.0,
             detection_limit: f64::INFINITY,
+            rest_limit: 1.0,
             failure_probability: run.plan.problem.failure,
             attempts,
         },

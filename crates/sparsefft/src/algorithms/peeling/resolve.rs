@@ -12,7 +12,7 @@ use super::engine::{
 };
 use super::{decode, window_hash, window_stream};
 use crate::plan;
-use crate::samples::Line;
+use crate::samples::{Line, MOST_LINES};
 use crate::stages::Stage;
 use crate::stages::estimate::{Equations, MAX_FIT, View, corrections, fit};
 use crate::stages::hash::{Hash, Kind};
@@ -426,7 +426,8 @@ impl Engine<'_, '_> {
             // Not so few that peeling what is known would fill every bucket many times over.
             let roomy = self.known.len() as u64 / 16;
             let buckets =
-                wanted.max(quiet).max(roomy).clamp(32, 1 << 26).next_power_of_two() as usize;
+                wanted.max(quiet).max(roomy).clamp(32, MOST_LINES.min(1 << 26)).next_power_of_two()
+                    as usize;
             let buckets = menu.map_or(buckets, |menu| buckets.min(menu.buckets));
             let tones = (self.power - self.noise).max(f64::MIN_POSITIVE);
             let beta = if self.noisy {
@@ -436,6 +437,9 @@ impl Engine<'_, '_> {
             };
             let reads = window::length(beta, buckets) as f64;
             if reads * 8.0 > self.n as f64 || reads * 60.0 > plan::dense_at_best(self.n) {
+                return Ok(());
+            }
+            if !self.run.plan.problem.affords(self.run.samples_read as f64 + 4.0 * reads) {
                 return Ok(());
             }
             // A hash far larger than the first: more bins there would tell more.

@@ -9,9 +9,9 @@
 //! (d) No tone bends: what is left of its bins does not follow the second derivative of the
 //!     response, as a drift or a second tone nearer than the resolution would.
 //! (e) No two tones are nearer than [`RESOLVED`] bins.
-//! (f) What is left has no order of its own: the samples of a line do not follow each other as
-//!     those of a sweep do. In the bins a sweep over all frequencies is noise; within a line of
-//!     four samples it is one tone, whose frequency is another in every line.
+//! (f) What is left of the samples themselves, without a window, is white and stationary noise
+//!     ([`Rest`]). In the bins a sweep over all frequencies is noise; within a line of four samples
+//!     it is one tone, whose frequency is another in every line.
 
 use super::comb::{Comb, Tone, above, turn};
 use super::locate::LEAK;
@@ -19,6 +19,7 @@ use super::refine::Floor;
 use crate::algorithms::Run;
 use crate::cpu::dispatch;
 use crate::cpu::wide::F4;
+use crate::judge::{ReadSet, Rest, read_again};
 use crate::samples::Line;
 use crate::stages::certify::threshold;
 use crate::{Complex, Error};
@@ -133,60 +134,45 @@ pub(crate) fn standing(comb: &Comb, tone: &Tone, left: Complex<f64>, floor: &Flo
     }
 }
 
-/// Lines that [`ordered`] looks at.
-const LOOKED_AT: usize = 512;
-/// Standard deviations beyond which the lines have an order.
-const ORDERED: f64 = 6.0;
+/// Residual lines that are tested, times the number of tones, and the bounds of their number.
+const WORK: usize = 49_152;
+const LINES: (usize, usize) = (256, 4096);
 
-/// Whether neighbouring samples follow each other once the tones are subtracted, in the lines as
-/// they were read. For noise, white or coloured, with r_m = E x\[t+m\] conj x\[t\],
-///
-/// E x0 conj(x1) conj(x2) x3 = |r_1|² + |r_2|²  (real noise: + r_1 r_3);
-///
-/// whatever has one frequency within a line adds its power squared. `lines` is overwritten.
-pub(crate) fn ordered(
+/// Lines of a record of n samples that hardly share samples: noise that is counted twice would look
+/// correlated.
+pub(crate) fn independent(n: u64) -> usize {
+    (n / 16) as usize
+}
+
+/// Gathers residual lines from everything that was read, evenly over all sets; all lines of the
+/// witness, which alone covers the whole record.
+pub(crate) fn residual_lines(
     run: &Run<'_>,
-    comb: &Comb,
     tones: &[Tone],
-    lines: &mut Vec<Line>,
-) -> Result<bool, Error> {
-    let real = run.signal.is_real();
-    let g = &comb.geometry;
-    lines.clear();
-    // Lines over the whole record; several offsets where one has too few.
-    let step = comb.bins().div_ceil(LOOKED_AT);
-    for (j, &d) in comb.offsets.iter().enumerate() {
-        let from = lines.len();
-        if from >= LOOKED_AT {
-            break;
-        }
-        comb.read_every(run, j, step, lines)?;
-        let start = (g.base + d) as f64 - 0.5 * g.n as f64;
+    witness: Option<ReadSet>,
+    rest: &mut Rest,
+) -> Result<(), Error> {
+    let n = run.plan.problem.n;
+    let sets = run.workspace.evidence.sets();
+    let all: usize = sets.iter().map(|set| set.count).sum();
+    let most = (WORK / tones.len().max(1)).clamp(LINES.0, LINES.1).min(independent(n));
+    rest.clear();
+    for set in sets {
+        let share = (most * set.count).div_ceil(all.max(1)).max(1);
+        let is_witness = witness.is_some_and(|w| (w.start, w.step) == (set.start, set.step));
+        let every = if is_witness { 1 } else { set.count.div_ceil(share) };
+        let mut lines = vec![Line::ZERO; set.count.div_ceil(every)];
+        read_again(run, set, [0, every], &mut lines)?;
+        let stride = every as u64 * set.step;
+        let start = set.start as f64 - 0.5 * n as f64;
         for tone in tones {
-            let stride = (step as u64 * g.stride) as f64;
-            subtract(&mut lines[from..], tone, start, stride);
+            subtract(&mut lines, tone, start, stride as f64);
         }
+        // Tone combs do not pass the end of the record, so that their lines are in order of time.
+        let time = |i: usize| (set.start + i as u64 * stride) as f64 / n as f64;
+        rest.add(lines.into_iter().enumerate().map(|(i, line)| (time(i), line)));
     }
-    let count = lines.len() as f64;
-    let [mut r1, mut r2, mut r3] = [Complex::<f64>::ZERO; 3];
-    let (mut sum, mut square, mut power) = (0.0, 0.0, 0.0);
-    for line in lines.iter() {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|tau| line.lane(tau));
-        r1 += b * a.conj() + c * b.conj() + d * c.conj();
-        r2 += c * a.conj() + d * b.conj();
-        r3 += d * a.conj();
-        power += a.norm_sqr() + b.norm_sqr() + c.norm_sqr() + d.norm_sqr();
-        let k = (a * b.conj() * c.conj() * d).re;
-        sum += k;
-        square += k * k;
-    }
-    let (r1, r2, r3) = (r1 / (3.0 * count), r2 / (2.0 * count), r3 / count);
-    let power = power / (4.0 * count);
-    let mean = sum / count;
-    let chance = r1.norm_sqr() + r2.norm_sqr() + if real { (r1 * r3).re } else { 0.0 };
-    let excess = mean - chance;
-    let error = ((square / count - mean * mean).max(0.0) / count).sqrt();
-    Ok(excess > ORDERED * error && excess > 0.1 * power * power)
+    Ok(())
 }
 
 /// Subtracts a tone from lines that begin at `start`, counted from the middle of the record, and
@@ -248,5 +234,205 @@ mod tests {
         subtract(&mut lines, &tone, start, stride);
         let left = |line: &Line| (0..4).map(|tau| line.lane(tau).norm()).fold(0.0, f64::max);
         assert!(lines.iter().map(left).fold(0.0, f64::max) < 1e-12);
+    }
+
+    use crate::algorithms::tones::comb::Geometry;
+    use crate::cpu::ticks::Stopwatch;
+    use crate::plan::{Plan, Workspace};
+    use crate::problem::Problem;
+
+    #[test]
+    fn subtracting_leaves_nothing_of_a_tone_that_drifts() {
+        let tone = Tone { nu: 0.123_456, amplitude: Complex::new(0.3, -1.0), drift: 1e-7 };
+        let (start, stride) = (-5000.0, 77.0);
+        let mut lines = vec![Line::ZERO; 100];
+        for (r, line) in lines.iter_mut().enumerate() {
+            for tau in 0..4 {
+                let t = start + r as f64 * stride + tau as f64;
+                let turns = (tone.nu + 0.5e-7 * t) * t;
+                let angle = std::f64::consts::TAU * turns.fract();
+                line.set_lane(tau, tone.amplitude * Complex::from_polar(1.0, angle) + 1.0);
+            }
+        }
+        subtract(&mut lines, &tone, start, stride);
+        for (r, line) in lines.iter().enumerate() {
+            (0..4).for_each(|tau| assert!((line.lane(tau) - 1.0).norm() < 1e-9, "line {r}"));
+        }
+    }
+
+    /// A comb of 4096 bins whose energies are those given, over 4·`offsets` lanes.
+    fn comb(offsets: u64, energy: Vec<f64>) -> Comb {
+        let plan = Plan::new(Problem::new(1 << 20)).unwrap();
+        let geometry = Geometry::new(1 << 20, energy.len(), 0, 0).unwrap();
+        let mut comb = Comb::new(plan.prepared(), geometry, 14.0);
+        (0..offsets).for_each(|j| comb.offsets.push(4 * j));
+        comb.energy = energy;
+        comb
+    }
+
+    /// Energies around a mean with so large a relative variance, times the lanes.
+    fn energies(count: usize, mean: f64, spread: f64, lanes: f64) -> Vec<f64> {
+        let d = (spread / lanes).sqrt();
+        (0..count).map(|i| mean * if i % 2 == 0 { 1.0 - d } else { 1.0 + d }).collect()
+    }
+
+    const FLOOR: Floor = Floor { s2: 2.0, leak2: 0.0, white: true };
+
+    #[test]
+    fn bins_above_the_limit_are_counted() {
+        let threshold = 2.0 * threshold(8, 5.0);
+        for (leak2, limit) in [(0.0, threshold), (1.0, 96.0), (0.01, threshold)] {
+            let mut energy = vec![16.0; 256];
+            energy[7] = limit * (1.0 - 1e-9);
+            energy[77] = limit * (1.0 + 1e-9);
+            energy[78] = limit * 3.0;
+            let mut skip = vec![false; 256];
+            let comb = comb(2, energy);
+            let floor = Floor { leak2, ..FLOOR };
+            let all = verify(&comb, &floor, 5.0, &[], 0.0);
+            assert_eq!((all.unexplained, all.tested), (2, 256));
+            let same = verify(&comb, &floor, 5.0, &skip, 0.0);
+            assert_eq!((same.unexplained, same.tested), (2, 256));
+            assert!((same.spread / all.spread - 1.0).abs() < 1e-12);
+            skip[78] = true;
+            skip[3] = true;
+            let some = verify(&comb, &floor, 5.0, &skip, 0.0);
+            assert_eq!((some.unexplained, some.tested), (1, 254));
+            // Between two bins: what the response is lowered to.
+            let edge = comb.window.response::<false>(F4::splat(0.5)).0.0[0];
+            assert!(edge > 0.1 && edge < 0.999);
+            assert!((all.limit * edge / (limit / 8.0).sqrt() - 1.0).abs() < 1e-12);
+        }
+    }
+
+    /// Mean and spread on either side of their limits, which are computed by hand: of 4096 bins count 2048.
+    #[test]
+    fn quiet_bins_have_the_mean_and_the_spread_of_noise() {
+        let quiet = |mean: f64, spread: f64, uncertainty: f64, white: bool| {
+            let comb = comb(1, energies(4096, 4.0 * mean, spread, 4.0));
+            let floor = Floor { white, ..FLOOR };
+            let seen = verify(&comb, &floor, 9.0, &[], uncertainty);
+            assert!((seen.spread - spread).abs() < 1e-9, "{} {spread}", seen.spread);
+            seen.quiet
+        };
+        // √(1/(4·2048)), √((2 + 6/4)/2048).
+        let (mean_error, spread_error) = (0.011_048_543_456, 0.041_339_864_235);
+        for uncertainty in [0.0, 0.03] {
+            let most = 2.0 * (1.02 + 6.0 * (mean_error + uncertainty));
+            assert!(quiet(most * (1.0 - 1e-9), 1.0, uncertainty, true));
+            assert!(!quiet(most * (1.0 + 1e-9), 1.0, uncertainty, true));
+            assert!(quiet(most * 2.0, 9.0, uncertainty, false), "leakage has any shape");
+        }
+        let (least, most) = (0.95 - 7.0 * spread_error, 1.05 + 7.0 * spread_error);
+        for (spread, expected) in
+            [(least - 1e-6, false), (least + 1e-6, true), (most - 1e-6, true), (most + 1e-6, false)]
+        {
+            assert_eq!(quiet(2.0, spread, 0.0, true), expected, "{spread}");
+        }
+        // More lanes scatter less.
+        let (least, most) = (0.95 - 7.0 * (2.375f64 / 2048.0).sqrt(), 1.0);
+        for (spread, expected) in [(least - 1e-6, false), (least + 1e-6, true), (most, true)] {
+            let comb = comb(4, energies(4096, 32.0, spread, 16.0));
+            assert_eq!(verify(&comb, &FLOOR, 9.0, &[], 0.0).quiet, expected, "{spread}");
+        }
+        // Silence is even.
+        let silent = verify(&comb(1, vec![0.0; 256]), &FLOOR, 5.0, &[], 0.0);
+        assert_eq!((silent.spread, silent.unexplained, silent.quiet), (1.0, 0, true));
+    }
+
+    #[test]
+    fn sums_over_bins_of_any_number() {
+        for count in [0usize, 1, 3, 4, 7, 12] {
+            let energy: Vec<f64> = (1..=count).map(|i| i as f64).collect();
+            let square = energy.iter().map(|e| e * e).sum::<f64>();
+            assert_eq!(moments(&energy), (energy.iter().sum(), square));
+        }
+    }
+
+    #[test]
+    fn a_tone_stands_where_less_than_half_of_it_is_left() {
+        let comb = comb(2, vec![1.0; 64]);
+        let tone = Tone { nu: 0.1, amplitude: Complex::new(3.0, -4.0), drift: 0.0 };
+        let at = |share: f64, s2: f64, leak2: f64| {
+            let left = tone.amplitude * (share - 1.0) + Complex::new(4.0, 3.0);
+            standing(&comb, &tone, left, &Floor { s2, leak2, white: true })
+        };
+        for (share, expected) in [
+            (1.0, Standing::Confirmed),
+            (0.501, Standing::Confirmed),
+            (0.499, Standing::Absent),
+            (0.0, Standing::Absent),
+            (1.4, Standing::Confirmed),
+        ] {
+            assert_eq!(at(share, 0.01, 0.0), expected, "{share}");
+        }
+        // 5·√(1.6·s²/16) is half of the amplitude 5 at s² = 2.5.
+        for (s2, expected) in [(2.4999, Standing::Confirmed), (2.5001, Standing::Weak)] {
+            assert_eq!(at(1.0, s2, 0.0), expected, "{s2}");
+            assert_eq!(at(1.0, 0.0, s2), expected, "{s2}");
+            assert_eq!(at(1.0, s2, s2 - 1.0), expected, "{s2}");
+        }
+        assert_eq!(at(0.1, 9.0, 9.0), Standing::Absent);
+    }
+
+    /// Lines evenly over all sets and all of the witness, less the tones, with their times.
+    #[test]
+    fn residual_lines_come_from_every_set() {
+        let n = 1u64 << 16;
+        let tone = |i: u32| Tone {
+            nu: 0.017 * f64::from(i) - 0.2,
+            amplitude: Complex::from_polar(1.0, f64::from(i)),
+            drift: 0.0,
+        };
+        for (count, lines) in [(1, [500, 3500]), (24, [250, 1750]), (200, [32, 219])] {
+            let tones: Vec<Tone> = (0..count).map(tone).collect();
+            let sets = [ReadSet::lines(40, 60, 1000), ReadSet::lines(3, 9, 7000)];
+            let mut x = vec![Complex::new(9.0, 9.0); n as usize];
+            let few = if count > 1 { 3 } else { 1 };
+            for t in sets.iter().flat_map(|s| (0..s.count).map(|i| s.place(i, n))) {
+                for t in t..t + 4 {
+                    x[t as usize] = Complex::new(t as f64, 0.0);
+                    for tone in &tones[..few] {
+                        let turns = tone.nu * (t as f64 - 32_768.0);
+                        x[t as usize] += tone.amplitude * turn(turns);
+                    }
+                }
+            }
+            // Those beyond the first are there to be counted.
+            let mut tones = tones;
+            tones.iter_mut().skip(few).for_each(|tone| tone.amplitude = Complex::ZERO);
+            let plan = Plan::new(Problem::new(n)).unwrap();
+            let mut workspace = Workspace::default();
+            let run = Run::new(plan.prepared(), &x, &mut workspace, Stopwatch::start());
+            sets.iter().for_each(|set| run.workspace.evidence.note(*set));
+            for witness in [None, Some(sets[0]), Some(sets[1])] {
+                if count > 1 && witness.is_some() {
+                    continue;
+                }
+                let mut rest = Rest::default();
+                rest.add(std::iter::once((0.5, Line::ZERO)));
+                residual_lines(&run, &tones, witness, &mut rest).unwrap();
+                let mut expected = lines;
+                for (expected, set) in expected.iter_mut().zip(&sets) {
+                    if witness.is_some_and(|w| w.start == set.start) {
+                        *expected = set.count;
+                    }
+                }
+                assert_eq!([0, 1].map(|i| rest.strand_len(i)), expected, "{count} {witness:?}");
+                assert_eq!(rest.strand_count(), 2);
+                for (set, (times, lines)) in sets.iter().zip(rest.strands()) {
+                    let every = set.count.div_ceil(lines.len());
+                    for (i, (time, line)) in times.iter().zip(lines).enumerate() {
+                        let place = set.place(every * i, n) as f64;
+                        assert!((time * n as f64 - place).abs() < 1e-6);
+                        for tau in 0..4 {
+                            let left = line.lane(tau) - place - tau as f64;
+                            assert!(left.norm() < 1e-6, "{count}: {left} at {place}");
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(independent(1600), 100);
     }
 }

@@ -14,6 +14,7 @@ use crate::cpu::dispatch;
 use crate::cpu::math::{cis_each, cis_turns};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::F4;
+use crate::judge::ReadSet;
 use crate::plan::Prepared;
 use crate::samples::{Line, non_finite_in};
 use crate::stages::Stage;
@@ -256,9 +257,13 @@ impl Comb {
         }
         for j in from..to {
             let d = self.geometry.ladder[j];
+            let set = ReadSet::lines(self.geometry.base + d, self.geometry.stride, bins);
             if !self.raw.is_empty() {
                 let lines = &mut self.raw[j * bins..(j + 1) * bins];
                 run.signal.read_lines(self.geometry.base + d, self.geometry.stride, lines)?;
+                run.workspace.evidence.note_lines(set, lines, false);
+            } else {
+                run.workspace.evidence.note(set);
             }
             run.samples_read += 4 * bins as u64;
             self.offsets.push(d);

@@ -1,15 +1,16 @@
 //! One attempt with a number of bins: the order of the steps, and what the noise floor asks for.
 
-use super::certify::{ordered, verify};
+use super::certify::{independent, residual_lines, verify};
 use super::comb::{Comb, Geometry, Tone, above, largest};
 use super::extras::{self, Stretch};
 use super::locate::Limits;
-use super::refine::{Bend, Floor, Second};
+use super::refine::{Bend, Floor, Second, bend};
 use super::strides::CROWD_SHARE;
 use super::window::{BETAS, Window, leak};
 use super::{Found, too_short};
 use crate::Error;
 use crate::algorithms::Run;
+use crate::judge::{self, Fault, Rest, Tolerance, rest_limit};
 use crate::problem::Noise;
 use crate::stages::Stage;
 use crate::stages::certify::{ranked, threshold};
@@ -30,8 +31,10 @@ const CROWDED: f64 = 0.4;
 const COUNTABLE: f64 = 0.85;
 /// Bins of all lobes over those of the comb that is chosen for them: at most this.
 const OCCUPIED: f64 = 0.5;
-/// Share of the power that must be left for its order to matter: less is not looked at.
-const ORDER_COUNTS: f64 = 0.02;
+/// Lines that are read for the last test alone, evenly over the record.
+const WITNESS_LINES: usize = 509;
+/// Claimed deviations of all tones together that a residual sample may reach.
+const ERRORS: f64 = 6.0;
 /// Strides that are tried beside the first.
 const STRIDES: u64 = 5;
 /// Noise is the limit where its power exceeds that of leakage by this factor.
@@ -86,8 +89,10 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) second_samples: u64,
     /// Whether clusters have been seen with fewer bins already.
     pub(super) retried: bool,
-    /// Whether what is left has an order that noise has not.
-    pub(super) ordered: bool,
+    /// Why what is left is not called noise.
+    pub(super) fault: Option<String>,
+    /// Largest share of the power that a steady narrow-band rest could hold unnoticed.
+    pub(super) rest_limit: f64,
 }
 
 impl<'r, 'a> Engine<'r, 'a> {
@@ -111,7 +116,8 @@ impl<'r, 'a> Engine<'r, 'a> {
             seconds: Vec::new(),
             second_samples: 0,
             retried,
-            ordered: false,
+            fault: None,
+            rest_limit: 1.0,
         }
     }
 
@@ -350,11 +356,9 @@ impl<'r, 'a> Engine<'r, 'a> {
                     last.unexplained == 0 && ghosts == (0, 0) && self.open(first, &limits) == 0;
             }
         }
-        if verified && self.bands.is_empty() && self.share(first) > ORDER_COUNTS {
-            let mut lines = self.run.workspace.take(0);
-            self.ordered = ordered(self.run, first, &self.tones, &mut lines)?;
-            self.run.workspace.give(lines);
-            verified = !self.ordered;
+        if verified && self.bands.is_empty() {
+            self.fault = self.test_rest(first, &limits.floor)?;
+            verified = self.fault.is_none();
         }
         let found = self.conclude(first, &limits, &last, verified)?;
         // What looks like a cluster may be tones that collide in this comb; more bins would tell.
@@ -365,6 +369,61 @@ impl<'r, 'a> Engine<'r, 'a> {
         let wanted = if verified { 2 * self.bins } else { 4 * self.bins };
         let next = self.next(first, limits.floor.s2, wanted);
         Ok(Outcome::Grow(next, Some(Box::new(found))))
+    }
+}
+
+impl Engine<'_, '_> {
+    /// Tests the samples that were read, less the tones; why they are not called noise.
+    fn test_rest(&mut self, first: &Comb, floor: &Floor) -> Result<Option<String>, Error> {
+        // Combs end before the record does: lines of all of it see what happens behind them.
+        let count = WITNESS_LINES.min(independent(self.run.plan.problem.n)).max(1);
+        let witness = judge::read_witness(self.run, count, self.bins as u32)?;
+        let mut rest = std::mem::take(&mut self.run.workspace.judge.rest);
+        let gathered = residual_lines(self.run, &self.tones, witness, &mut rest);
+        let fault = self.judge_rest(first, floor, &mut rest);
+        self.run.workspace.judge.rest = rest;
+        gathered.map(|()| fault)
+    }
+
+    /// Whether residual lines are noise, rounding, or what the tones' own errors leave.
+    fn judge_rest(&mut self, first: &Comb, floor: &Floor, rest: &mut Rest) -> Option<String> {
+        let real = self.run.signal.is_real();
+        let powers: f64 = self.tones.iter().map(|t| t.amplitude.norm_sqr()).sum();
+        let left = rest.power();
+        let power = (powers + left).max(f64::MIN_POSITIVE);
+        let tolerance = Tolerance {
+            share: self.run.plan.problem.tolerance,
+            power,
+            step: self.run.signal.resolution(),
+            sum: self.tones.iter().map(|t| t.amplitude.norm()).sum(),
+        };
+        let covered = tolerance.covers(left, real);
+        if covered || !floor.white {
+            let errors = (ERRORS * self.largest_error(first, floor)).powi(2);
+            if rest.is_below(tolerance.largest(real).max(errors)) {
+                self.rest_limit = (left / power).min(1.0);
+                return None;
+            }
+        }
+        if covered {
+            return Some(judge::CONTRADICTED.to_string());
+        }
+        let informing = (first.lanes() * self.bins) as f64;
+        let fitted = 1.5 * self.tones.len() as f64 / informing;
+        self.rest_limit = (rest_limit(rest.len(), fitted) * left / power).min(1.0);
+        rest.test(real, fitted).err().map(Fault::reason)
+    }
+
+    /// What the claimed deviations of all tones add up to in the first and the last sample of the
+    /// record, where errors of frequencies matter most.
+    fn largest_error(&self, first: &Comb, floor: &Floor) -> f64 {
+        let bends: Vec<Bend> = self.tones.iter().map(|t| bend(first, t, floor)).collect();
+        let noise = floor.s2.max(floor.leak2);
+        let half = 0.5 * self.run.plan.problem.n as f64 / first.geometry.scale();
+        let turns = std::f64::consts::TAU * half;
+        let spread = self.variances(first, floor, &bends);
+        // The deviation of a position is in units of 1/|A|, so that it adds as an amplitude does.
+        spread.iter().map(|(va, vp)| (noise * (va + turns * turns * vp)).sqrt()).sum()
     }
 }
 

@@ -32,6 +32,7 @@ use crate::Error;
 use crate::algorithms::Run;
 use crate::certificate::{Certificate, Verdict};
 use crate::problem::Noise;
+use crate::samples::MOST_LINES;
 use crate::tones::{Accuracy, Band, Cluster, Tone as PublicTone};
 use comb::Geometry;
 use engine::{Engine, Next, Outcome};
@@ -75,10 +76,11 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
                 let hopeless =
                     bins >= PATIENCE && found.as_ref().is_none_or(|f| f.tones.is_empty());
                 best = found.or(best);
-                if bins >= most || hopeless {
+                let more = run.samples_read as f64 + 16.0 * (2 * bins).max(wanted.bins) as f64;
+                if bins >= most || hopeless || !run.plan.problem.affords(more) {
                     let mut found = match best {
                         Some(found) => *found,
-                        None => crowded(n, bins),
+                        None => crowded(n, bins, most),
                     };
                     found.certificate.attempts = attempts;
                     return Ok(found);
@@ -91,7 +93,7 @@ pub(crate) fn run(run: &mut Run<'_>) -> Result<Found, Error> {
 
 /// The largest number of bins that n samples allow; a power of two.
 fn largest_bins(n: u64) -> Option<usize> {
-    let mut bins = (n / 8).min(1 << 26).checked_ilog2().map(|b| 1usize << b)?;
+    let mut bins = (n / 8).min(MOST_LINES.min(1 << 26)).checked_ilog2().map(|b| 1usize << b)?;
     while bins >= 32 {
         // Combs of fewer samples per line have no strides to choose from.
         let choice = n / bins as u64 >= 16 || bins <= FEWEST;
@@ -123,12 +125,14 @@ fn too_short(n: u64) -> Found {
     empty(0, format!("{n} samples are too few to separate tones; at least 300 are needed"))
 }
 
-/// The answer where bins ran out before anything could be located.
-fn crowded(n: u64, bins: usize) -> Found {
-    empty(
-        bins,
-        format!("all {bins} bins that {n} samples allow are occupied: the signal is broadband"),
-    )
+/// The answer where nothing could be located in the bins that were tried, which may be fewer than the
+/// samples allow.
+fn crowded(n: u64, bins: usize, most: usize) -> Found {
+    let tried = match bins < most {
+        true => "that were tried".to_string(),
+        false => format!("that {n} samples allow"),
+    };
+    empty(bins, format!("all {bins} bins {tried} are occupied: the signal is broadband"))
 }
 
 /// An empty, uncertified answer.
@@ -145,6 +149,7 @@ fn empty(bins: usize, reason: String) -> Found {
             residual_energy: 1.0,
             noise_floor: 0.0,
             detection_limit: f64::INFINITY,
+            rest_limit: 1.0,
             failure_probability: 1.0,
             attempts: 1,
         },

@@ -13,10 +13,17 @@ use crate::stages::Stage;
 use crate::tones::{Accuracy, Band, Cluster, Drift, Tone as PublicTone};
 use crate::{Complex, Error};
 
+/// Comb bins within which side lobes of a tone matter to another.
+const NEIGHBOURS: f64 = 30.0;
+/// Deviation that a neighbour's side lobes add to an amplitude, in units of the side lobes. Over 3,600
+/// signals of two to four tones with a pair 2.76 to 6 bins apart, at 40 to 70 dB, rms errors are 0.88
+/// to 1.07 of the claimed deviations with it, 1.06 to 1.25 without, and 0.73 to 1.0 with 10.
+const LEAKED: f64 = 6.0;
+
 impl Engine<'_, '_> {
     /// Variances of amplitude and position of every tone, in units of the noise power (and of
     /// 1/|A|² for the position); `alone` are those of tones fitted alone.
-    fn variances(&self, comb: &Comb, floor: &Floor, alone: &[Bend]) -> Vec<(f64, f64)> {
+    pub(super) fn variances(&self, comb: &Comb, floor: &Floor, alone: &[Bend]) -> Vec<(f64, f64)> {
         let mut out: Vec<(f64, f64)> = alone.iter().map(|b| (b.amplitude, b.position)).collect();
         for (_, group) in Groups::for_fits(comb, &self.tones, floor).iter() {
             if group.len() == 1 {
@@ -29,6 +36,34 @@ impl Engine<'_, '_> {
             }
             if let Some(joint) = joint_variances(comb, members, floor) {
                 group.iter().zip(joint).for_each(|(&(_, i), v)| out[i] = v);
+            }
+        }
+        let noise = floor.s2.max(floor.leak2);
+        for (v, leak) in out.iter_mut().zip(self.leakage(comb)) {
+            *v = (v.0 + leak / noise, v.1 + leak / noise);
+        }
+        out
+    }
+
+    /// Variance that side lobes of its neighbours add to the amplitude of each tone: what they have
+    /// beyond the bins that are peeled is no noise, and whitening amplifies it.
+    fn leakage(&self, comb: &Comb) -> Vec<f64> {
+        let share = (LEAKED * comb.window.leak).powi(2);
+        let size = comb.bins() as f64;
+        let position = |i: usize| comb.geometry.position(self.tones[i].nu);
+        let mut order: Vec<(f64, usize)> =
+            (0..self.tones.len()).map(|i| (position(i), i)).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let mut out = vec![0.0; order.len()];
+        for (at, &(p, i)) in order.iter().enumerate() {
+            for &(q, j) in order[at + 1..].iter().chain(&order[..at]) {
+                let away = if q >= p { q - p } else { q - p + size };
+                if away > NEIGHBOURS {
+                    break;
+                }
+                let [a, b] = [i, j].map(|i| self.tones[i].amplitude.norm_sqr());
+                out[i] += share * b;
+                out[j] += share * a;
             }
         }
         out
@@ -111,11 +146,8 @@ impl Engine<'_, '_> {
                 "{} bins of another comb hold more than the tones found",
                 seen.unexplained
             ));
-        } else if self.ordered {
-            reasons.push(
-                "what is left is no noise: neighbouring samples follow each other, as in a sweep"
-                    .into(),
-            );
+        } else if let Some(fault) = &self.fault {
+            reasons.push(fault.clone());
         } else if !verified && !seen.quiet {
             reasons.push(if !(0.7..1.3).contains(&seen.spread) {
                 "what is left is not white noise: its power differs from bin to bin".into()
@@ -138,14 +170,14 @@ impl Engine<'_, '_> {
                 if drifting == 1 { "tone drifts" } else { "tones drift" }
             ));
         }
-        let certified = reasons.is_empty() && verified;
         if !self.bands.is_empty() {
             reasons.push(format!(
-                "tones inside {} {} are not seen",
+                "{} {}: what tones cannot describe is not subtracted, so that the rest is not tested",
                 self.bands.len(),
                 if self.bands.len() == 1 { "band" } else { "bands" }
             ));
         }
+        let certified = reasons.is_empty() && verified;
         let sigma2 = if floor.white { floor.s2 / first.window.noise } else { 0.0 };
         let spread = self.variances(first, &floor, &bends);
         let mut tones = Vec::with_capacity(self.tones.len());
@@ -186,13 +218,18 @@ impl Engine<'_, '_> {
             && drifting == 0
             && accuracy.bins > wanted
         {
-            let (present, wanted) = (accuracy.bins / n as f64, wanted / n as f64);
+            let present = (accuracy.bins / n as f64, used);
+            let wanted = wanted / n as f64;
             let bought = accuracy::buy(self.run, first, &plain, &floor, present, wanted)?;
             if let Some((bought, used)) = bought {
-                for (tone, (better, amplitude_std, frequency_std)) in tones.iter_mut().zip(bought) {
-                    *tone = public(n, &better, None, amplitude_std, frequency_std, sigma2);
+                let public =
+                    |(tone, va, vf): &(Tone, f64, f64)| public(n, tone, None, *va, *vf, sigma2);
+                let better: Vec<_> = bought.iter().map(public).collect();
+                let reached = Accuracy::of(n, &better, used);
+                // A tighter window can cost more than a few further lines gain.
+                if reached.bins < accuracy.bins {
+                    (tones, accuracy) = (better, reached);
                 }
-                accuracy = Accuracy::of(n, &tones, used);
             }
         }
         let mut certified = certified;
@@ -223,6 +260,7 @@ impl Engine<'_, '_> {
                 residual_energy: share,
                 noise_floor: sigma2.sqrt(),
                 detection_limit: limit,
+                rest_limit: self.rest_limit,
                 failure_probability: failure,
                 attempts: 1,
             },
@@ -304,7 +342,7 @@ fn public(
         frequency_std,
         amplitude_std,
         phase_std: phase_middle.hypot(phase_slope),
-        snr: if sigma2 > 0.0 { power / sigma2 } else { f64::INFINITY },
+        snr: if sigma2 > 0.0 { n as f64 * power / sigma2 } else { f64::INFINITY },
         drift,
     }
 }

@@ -9,8 +9,10 @@ use crate::stages::Stage;
 
 /// Rounds of locating and refining on one comb.
 const ROUNDS: usize = 6;
-/// Passes over tones whose neighbours have moved.
-const PASSES: usize = 5;
+/// Passes over tones whose neighbours have moved. Each leaves 4 to 14 % of the error of pairs that are
+/// 3 bins apart, and a quarter of that of three tones; most end when nothing moves. With 5 passes 7 of
+/// 4,175 tones were more than five claimed deviations off, with 40 none.
+const PASSES: usize = 40;
 /// Square of a move, in units of the noise power, below which neighbours need not be told.
 const MOVED: f64 = 0.2;
 /// The same below which a tone need not move: a hundredth of its error.

@@ -8,6 +8,7 @@ use super::locate::{Limits, decode};
 use super::refine::{Floor, Manner, fit_one, second};
 use crate::Error;
 use crate::problem::Noise;
+use crate::samples::MOST_LINES;
 use crate::stages::Stage;
 
 /// Weakest tone, in dB against the noise in one sample, that a search which is told nothing must
@@ -54,6 +55,7 @@ impl Engine<'_, '_> {
             bins = bins.max(CROWD_BINS);
         }
         let (n, seed) = (problem.n, problem.seed);
+        bins = bins.min(MOST_LINES as usize);
         let mut geometry = None;
         while geometry.is_none() && bins >= 32 {
             geometry = Geometry::new(n, bins, which, seed);

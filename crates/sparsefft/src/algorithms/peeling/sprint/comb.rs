@@ -14,6 +14,7 @@ use crate::algorithms::peeling::resolve::{
 use crate::cpu::ahead::comes_slowly;
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::wide::Vector;
+use crate::judge::ReadSet;
 use crate::plan::{Peeling, Workspace};
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -65,7 +66,7 @@ pub(super) fn sprint(run: &mut Run<'_>, recipe: &Peeling, k: u64) -> Result<Spri
     if !whole || room.few.len() as u64 > k {
         return Ok(Sprint::Decoded(comb, room));
     }
-    let Some(limit) = room.verify(run, witness, [power, floor])? else {
+    let Some(limit) = room.verify(run, witness, [power, floor], Some(bins))? else {
         return Ok(Sprint::Decoded(comb, room));
     };
     let own = shows(floor, floor * witness.over[4], 4, witness.sigmas);
@@ -175,6 +176,7 @@ impl Room {
         coarse.resize(size, Line::ZERO);
         run.peak = run.peak.max(fold_listed(samples, steps, 1, folded));
         run.samples_read += 4 * bins;
+        run.workspace.evidence.note(ReadSet::lines(NEXT, apart as u64, size));
         transform(&run.plan.fft(size), folded, coarse, scratch);
         Ok(())
     }

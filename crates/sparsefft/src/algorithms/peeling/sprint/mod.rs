@@ -20,6 +20,7 @@ use super::{VERIFY_STREAM, permutation_of, window_hash};
 use crate::algorithms::{Answer, Run};
 use crate::certificate::{Certificate, Verdict};
 use crate::cpu::threads;
+use crate::judge::{self, Doubt, ReadSet};
 use crate::plan::{First, Peeling, Prepared, verifying};
 use crate::problem::Algorithm;
 use crate::samples::{Line, progression};
@@ -38,6 +39,9 @@ use crate::{Complex, Error};
 use std::sync::Arc;
 use window::Layer;
 pub(crate) use window::{MOST_BUCKETS, TIGHT};
+
+/// Relative error of values without noise: what leaks in the tightest windows, a few times over.
+const VALUES: f64 = 1e-12;
 
 /// The buffers of a sprint.
 #[derive(Debug, Default)]
@@ -81,6 +85,8 @@ pub(crate) struct Witness {
     rounds: usize,
     /// Steps with weight.
     reads: u64,
+    /// What the walk reads.
+    set: ReadSet,
     /// Standard deviations of every threshold.
     sigmas: f64,
     /// Energy that noise does not exceed over so many lanes, in units of its power.
@@ -112,8 +118,9 @@ impl Witness {
             steps.clear();
         }
         let over = std::array::from_fn(|lanes| threshold(lanes.max(1), recipe.sigmas));
+        let set = ReadSet::lines(start, permutation.sigma, reads);
         let (reads, sigmas) = (reads as u64, recipe.sigmas);
-        Witness { permutation, kaiser, fft, steps, rounds, reads, sigmas, over }
+        Witness { permutation, kaiser, fft, steps, rounds, reads, set, sigmas, over }
     }
 }
 
@@ -149,11 +156,15 @@ pub(super) fn sprint(run: &mut Run<'_>, recipe: &Peeling) -> Result<Option<Sprin
 impl Room {
     /// Measures the window that verifies and takes out of it all that was found, at this power of a sample and noise of
     /// a lane of the first hash. The least amplitude that would have shown, if nothing is left and nothing doubtful.
+    ///
+    /// Every sample of a comb of so many `bins`, of which all are explained, has been compared with the answer; what
+    /// else was read is compared here.
     fn verify(
         &mut self,
         run: &mut Run<'_>,
         witness: &Witness,
         [power, floor]: [f64; 2],
+        bins: Option<usize>,
     ) -> Result<Option<f64>, Error> {
         self.measure(run, witness)?;
         let Room { few, open, buckets, energy, .. } = self;
@@ -173,7 +184,19 @@ impl Room {
         let doubtful = !open.is_empty() && sizes.weakest < DOUBT * sizes.energy;
         let certain =
             explained && run.peak.sqrt() <= most && sizes.weakest > negligible && !doubtful;
-        Ok(certain.then(|| shows(own, limit, 4, *sigmas) / LEAST_GAIN))
+        if !certain {
+            return Ok(None);
+        }
+        let shown = shows(own, limit, 4, *sigmas) / LEAST_GAIN;
+        let doubt = Doubt { sum: sizes.sum, relative: VALUES, noise: 0.0, informing: 1.0 };
+        let mut answer = std::mem::take(&mut run.workspace.judge.answer);
+        few.eights(&mut answer);
+        let in_comb = |set: &ReadSet| {
+            bins.is_some_and(|bins| set.is_part_of_comb(run.plan.problem.n / bins as u64, &[0]))
+        };
+        let agrees = judge::agrees_with_reads(run, &answer, &doubt, in_comb)?;
+        run.workspace.judge.answer = answer;
+        Ok(agrees.then_some(shown))
     }
 
     /// Measures the window that verifies: its buckets, and nothing around their end.
@@ -189,6 +212,7 @@ impl Room {
                 folded.resize(size, Line::ZERO);
                 run.peak = run.peak.max(fold_listed(samples, steps, *rounds, folded));
                 run.samples_read += 4 * reads;
+                run.workspace.evidence.note(witness.set);
                 run.clock.lap(Stage::Permute);
                 transform(fft, folded, first, scratch);
                 run.clock.lap(Stage::BucketFft);
@@ -210,6 +234,7 @@ impl Room {
         let certificate = Certificate {
             bins_tested: (tested + witness.fft.size()) as u64,
             detection_limit: limit,
+            rest_limit: ROUNDING * ROUNDING * witness.over[4] / 4.0,
             failure_probability: problem.failure,
             ..Certificate::new(Verdict::Certified)
         };

@@ -135,7 +135,7 @@ impl Room {
     ) -> Result<Option<Answer>, Error> {
         let floor = self.layers.first().map_or(0.0, |first| first.floor);
         self.open.clear();
-        let Some(limit) = self.verify(run, witness, [power, floor])? else { return Ok(None) };
+        let Some(limit) = self.verify(run, witness, [power, floor], None)? else { return Ok(None) };
         let tested = self.layers.iter().map(|layer| layer.hash.buckets).sum();
         let own = shows(floor, floor * witness.over[4], 4, witness.sigmas) / LEAST_GAIN;
         Ok(Some(self.answer(run, witness, tested, own.max(limit))))
@@ -265,6 +265,7 @@ impl Room {
             let layer = &layers[at];
             layer.peaks(places, active);
             let Some(spread) = spread(&layer.hash).filter(|_| !active.is_empty()) else { continue };
+            places.resize((few.len() + 8).max(places.len()), 0);
             let count = list_near(few, spread, active, places);
             part.clear();
             let chosen = places[..count].iter().map(|&i| i as usize).filter(|&i| i >= layer.since);

@@ -1,0 +1,436 @@
+//! What is in this signal? One call that answers with lines, bands, bursts, sweeps and families.
+//!
+//! 1. [`Plan::transform`](crate::Plan::transform) on the grid, then
+//!    [`Plan::tones`](crate::Plan::tones) between the bins, each on a budget: a small part of the
+//!    time that a dense FFT of this length takes. If the tests of the certificate hold, what the
+//!    lines leave is steady white noise, and that is the answer.
+//! 2. Otherwise the survey: all samples are read once, and everything is measured against a
+//!    *local* floor.
+//!
+//! ```
+//! use sparsefft::find;
+//!
+//! // A mains hum with harmonics in coloured noise, at 8 kHz.
+//! let (n, rate) = (1 << 16, 8000.0);
+//! let (mut noise, mut state) = (0.0, 1u64);
+//! let signal: Vec<f64> = (0..n)
+//!     .map(|t| {
+//!         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+//!         noise = 0.9 * noise + (state >> 40) as f64 / (1u64 << 24) as f64 - 0.5;
+//!         let hum = |k: f64| (std::f64::consts::TAU * 50.0 * k * t as f64 / rate).sin() / k;
+//!         noise + 0.5 * (hum(1.0) + hum(2.0) + hum(3.0) + hum(4.0))
+//!     })
+//!     .collect();
+//! let findings = find(&signal)?;
+//! for line in &findings.lines {
+//!     println!("{:.3} ± {:.3} Hz", line.hertz(rate), line.frequency_std * rate);
+//! }
+//! assert!((findings.lines[0].hertz(rate) - 50.0).abs() < 0.01);
+//! # Ok::<(), sparsefft::Error>(())
+//! ```
+
+mod findings;
+mod survey;
+
+use crate::certificate::Verdict;
+use crate::problem::{Algorithm, Fallback};
+use crate::samples::Samples;
+use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones};
+use findings::Sparse;
+pub use findings::{
+    Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
+    Sweep,
+};
+
+/// Share of the predicted time of a dense FFT that each of the sparse searches may take.
+const GRID_SHARE: f64 = 0.02;
+const TONES_SHARE: f64 = 0.05;
+/// Nanoseconds that they may always take.
+const AT_LEAST: f64 = 1e5;
+
+/// The findings of a signal, with all defaults.
+///
+/// # Errors
+/// As [`Find::run`].
+pub fn find<S: Samples + ?Sized>(signal: &S) -> Result<Findings, Error> {
+    Find::new().run(signal)
+}
+
+/// Whether all samples may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Effort {
+    /// A sparse search alone.
+    Quick,
+    /// A sparse search, and all samples if it is not certified.
+    #[default]
+    Usual,
+    /// All samples, without a sparse search.
+    Thorough,
+}
+
+/// How to look for things. The defaults need no tuning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Find {
+    hints: Option<Problem>,
+    at_most: Option<u64>,
+    effort: Effort,
+    failure: f64,
+    memory: u64,
+    seed: u64,
+}
+
+impl Default for Find {
+    fn default() -> Self {
+        Find::new()
+    }
+}
+
+impl Find {
+    /// The defaults.
+    pub fn new() -> Self {
+        Find {
+            hints: None,
+            at_most: None,
+            effort: Effort::Usual,
+            failure: 1e-6,
+            memory: 4 << 30,
+            seed: 0,
+        }
+    }
+
+    /// What is known for the sparse searches: the expected number of coefficients, the noise, the
+    /// tolerance and the accuracy of tones (default: nothing). The problem's length must be that of
+    /// the signal; its algorithm and fallback do not matter.
+    pub fn hints(mut self, problem: Problem) -> Self {
+        self.hints = Some(problem);
+        self
+    }
+
+    /// List at most so many lines, the strongest (default: all). It bounds the list and nothing
+    /// else: what is left out is counted in [`Findings::left_out`].
+    pub fn at_most(mut self, lines: u64) -> Self {
+        self.at_most = Some(lines);
+        self
+    }
+
+    /// Whether all samples may be read (default: if nothing less suffices).
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// Accepted probability that noise makes a finding (default 10⁻⁶).
+    pub fn failure_probability(mut self, p: f64) -> Self {
+        self.failure = p;
+        self
+    }
+
+    /// Bytes that the survey may take (default 4 GiB).
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Seed of the random choices (default 0).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The findings of a signal.
+    ///
+    /// # Errors
+    /// [`Error::ZeroLength`] for an empty signal, [`Error::NonFinite`] for NaN or infinite samples
+    /// among those read, [`Error::InvalidOption`], [`Error::OutOfMemory`], and what the source
+    /// meets.
+    pub fn run<S: Samples + ?Sized>(&self, signal: &S) -> Result<Findings, Error> {
+        let n = signal.len();
+        let problem = self.hints.clone().unwrap_or_else(|| Problem::new(n));
+        let problem = problem.seed(self.seed).failure_probability(self.failure);
+        problem.validate()?;
+        if problem.n != n {
+            return Err(Error::LengthMismatch { expected: problem.n, got: n });
+        }
+        let mut findings = self.empty(n, signal.is_real());
+        let sparse = self.effort != Effort::Thorough;
+        if sparse && self.sparse(signal, problem, &mut findings)? {
+            return Ok(findings);
+        }
+        if self.effort == Effort::Quick {
+            findings.reasons.push(Reason::new(
+                "quick",
+                "a part of the samples does not settle what is there; without the option 'quick' \
+                 all of them are read",
+            ));
+            return Ok(findings);
+        }
+        let bytes = n.saturating_mul(survey::BYTES[usize::from(!signal.is_real())]);
+        if n < survey::SHORTEST {
+            findings.reasons.push(Reason::new(
+                "too_short",
+                format!(
+                    "{n} samples are too few for a survey; at least {} are needed",
+                    survey::SHORTEST
+                ),
+            ));
+        } else if bytes > self.memory {
+            findings.reasons.push(Reason::new(
+                "too_long",
+                format!(
+                    "a survey of {n} samples takes {bytes} bytes of memory, and {} are allowed: \
+                     raise the limit, or look at a part of the recording",
+                    self.memory
+                ),
+            ));
+        } else {
+            self.survey(signal, bytes, &mut findings)?;
+        }
+        Ok(findings)
+    }
+
+    fn empty(&self, n: u64, real: bool) -> Findings {
+        Findings {
+            n,
+            real,
+            lines: Vec::new(),
+            bands: Vec::new(),
+            bursts: Vec::new(),
+            sweeps: Vec::new(),
+            families: Vec::new(),
+            floor: Floor::default(),
+            outcome: Outcome::Partial,
+            reasons: Vec::new(),
+            threshold_db: f64::INFINITY,
+            failure_probability: self.failure,
+            left_out: 0,
+            seed: self.seed,
+            cost: Cost::default(),
+            sparse: None,
+        }
+    }
+
+    /// Searches on the grid and between the bins; whether that settled it.
+    fn sparse<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        problem: Problem,
+        findings: &mut Findings,
+    ) -> Result<bool, Error> {
+        let n = signal.len();
+        let dense = crate::plan::dense_at_best(n);
+        let problem = problem.fallback(Fallback::Never).algorithm(Algorithm::Auto);
+        let grid = Plan::new(problem.clone().budget((GRID_SHARE * dense).max(AT_LEAST)));
+        if let Ok(plan) = grid {
+            let spectrum = plan.transform(signal)?;
+            let (report, certificate) = (spectrum.report(), spectrum.certificate());
+            findings.cost.attempts.push(Attempt {
+                kind: "grid",
+                outcome: certificate.verdict.name(),
+                samples_read: report.samples_read,
+                elapsed: report.elapsed,
+                stages: report.stages.clone(),
+            });
+            // Of very short signals every coefficient was computed, and there is nothing to survey.
+            let whole = certificate.is_complete() && n < survey::SHORTEST;
+            if certificate.is_certified() || whole {
+                self.accept_grid(spectrum, findings);
+                return Ok(true);
+            }
+        }
+        // Tones need no transform on the grid, so that its limits do not matter.
+        let problem = problem.fallback(Fallback::Auto);
+        let plan = Plan::new(problem.budget((TONES_SHARE * dense).max(AT_LEAST)))?;
+        let tones = plan.tones(signal)?;
+        let (report, certificate) = (tones.report(), tones.certificate());
+        findings.cost.attempts.push(Attempt {
+            kind: "tones",
+            outcome: certificate.verdict.name(),
+            samples_read: report.samples_read,
+            elapsed: report.elapsed,
+            stages: report.stages.clone(),
+        });
+        let certified = certificate.is_certified();
+        if let Some(reason) = certificate.reason.as_ref().filter(|_| !certified) {
+            let text = format!("a part of the samples did not settle it: {reason}");
+            findings.reasons.push(Reason::new("not_sparse", text));
+        }
+        self.accept_tones(tones, findings);
+        Ok(certified)
+    }
+
+    fn accept_grid(&self, spectrum: Spectrum, findings: &mut Findings) {
+        let (n, certificate) = (spectrum.n(), spectrum.certificate());
+        // Errors of the coefficients: the noise, over the samples that were read.
+        let read = spectrum.report().samples_read.max(1) as f64;
+        let std = certificate.noise_floor / read.sqrt();
+        let lines = spectrum.peaks().iter().map(|p| Line {
+            kind: LineKind::Tone,
+            frequency: p.frequency(n),
+            frequency_std: 0.0,
+            amplitude: p.value / n as f64,
+            amplitude_std: std,
+            snr_db: spectrum.snr_db(p),
+            drift: None,
+            width: None,
+            damping: None,
+            mirrored: false,
+        });
+        self.accept(lines.collect(), certificate, spectrum.report().left_out, findings);
+        findings.sparse = Some(Sparse::Grid(Box::new(spectrum)));
+    }
+
+    fn accept_tones(&self, tones: Tones, findings: &mut Findings) {
+        let lines = tones.tones().iter().map(|t| Line {
+            kind: LineKind::Tone,
+            frequency: t.frequency,
+            frequency_std: t.frequency_std,
+            amplitude: t.amplitude,
+            amplitude_std: t.amplitude_std,
+            snr_db: t.snr_db(),
+            drift: t.drift,
+            width: None,
+            damping: None,
+            mirrored: false,
+        });
+        self.accept(lines.collect(), tones.certificate(), tones.report().left_out, findings);
+        findings.bands = tones.bands().iter().map(|b| self.band(b, findings)).collect();
+        findings.sparse = Some(Sparse::Tones(Box::new(tones)));
+    }
+
+    /// A band that the search between the bins has named.
+    fn band(&self, band: &crate::Band, findings: &Findings) -> FoundBand {
+        let density = findings.floor.at(band.centre()).max(f64::MIN_POSITIVE);
+        FoundBand {
+            low: band.low,
+            high: band.high,
+            peak: band.centre(),
+            power: band.power,
+            above_db: 10.0 * (1.0 + band.power / band.width().max(1e-300) / density).log10(),
+            busy: None,
+        }
+    }
+
+    /// Takes the lines of a sparse search.
+    fn accept(
+        &self,
+        mut lines: Vec<Line>,
+        certificate: &crate::Certificate,
+        left_out: u64,
+        findings: &mut Findings,
+    ) {
+        let n = findings.n as f64;
+        if findings.real {
+            // Each line has a mirror image, except at 0 and at half the rate.
+            lines.retain(|l| l.frequency >= 0.0 || l.frequency == -0.5);
+            for line in &mut lines {
+                line.frequency = line.frequency.abs();
+                line.mirrored = line.frequency > 0.0 && line.frequency < 0.5;
+                if line.frequency == 0.0 {
+                    line.kind = LineKind::Offset;
+                }
+            }
+        }
+        findings.lines = lines;
+        findings.left_out = left_out;
+        findings.outcome = match certificate.verdict {
+            Verdict::Certified => Outcome::Certified,
+            Verdict::Dense => Outcome::Complete,
+            Verdict::Uncertified => Outcome::Partial,
+        };
+        let density = certificate.noise_floor.powi(2);
+        let snr = n * certificate.detection_limit.powi(2) / density;
+        let threshold_db = if snr.is_finite() { 10.0 * snr.log10() } else { 0.0 };
+        findings.floor = Floor {
+            frequency: vec![if findings.real { 0.0 } else { -0.5 }, 0.5],
+            density: vec![density; 2],
+            std_db: vec![0.1; 2],
+            threshold_db: vec![threshold_db; 2],
+        };
+        findings.threshold_db = threshold_db;
+        self.keep_strongest(findings);
+    }
+
+    /// Reads everything.
+    fn survey<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        bytes: u64,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let watch = crate::cpu::ticks::Stopwatch::start();
+        let survey = survey::run(read_all(signal)?, self.failure)?;
+        findings.lines = survey.lines;
+        findings.bands = survey.bands;
+        findings.bursts = survey.bursts;
+        findings.sweeps = survey.sweeps;
+        findings.families = survey.families;
+        findings.floor = survey.floor;
+        findings.reasons.extend(survey.reasons);
+        findings.threshold_db = survey.threshold_db;
+        findings.outcome = Outcome::Complete;
+        findings.sparse = None;
+        findings.left_out = 0;
+        findings.cost.memory = bytes;
+        self.keep_strongest(findings);
+        let elapsed = watch.elapsed();
+        let outcome = findings.outcome.name();
+        let samples_read = signal.len();
+        let stages = vec![(Stage::Dense, elapsed)];
+        let attempt = Attempt { kind: "survey", outcome, samples_read, elapsed, stages };
+        findings.cost.attempts.push(attempt);
+        Ok(())
+    }
+
+    /// Drops the lines beyond those that were asked for; families lose these members, too.
+    fn keep_strongest(&self, findings: &mut Findings) {
+        findings.lines.sort_by(|a, b| b.magnitude().total_cmp(&a.magnitude()));
+        let most = self.at_most.map_or(usize::MAX, |k| usize::try_from(k).unwrap_or(usize::MAX));
+        let count = findings.lines.len();
+        if count > most {
+            findings.lines.truncate(most);
+            findings.left_out += (count - most) as u64;
+            for family in &mut findings.families {
+                family.members.retain(|m| *m < most);
+            }
+        }
+    }
+}
+
+/// All samples of a signal.
+fn read_all<S: Samples + ?Sized>(signal: &S) -> Result<survey::Samples, Error> {
+    /// Samples that are asked for at a time.
+    const BLOCK: usize = 1 << 15;
+    let n = signal.len();
+    let out_of_memory = |size: u128| Error::OutOfMemory { n, bytes: size * u128::from(n) };
+    let len = usize::try_from(n).map_err(|_| out_of_memory(8))?;
+    let check = |start: usize, values: &[Complex<f64>]| {
+        /// Samples whose squares, summed over a record, are numbers.
+        const LARGEST: f64 = 1e140;
+        let small = |v: &Complex<f64>| v.re.abs() <= LARGEST && v.im.abs() <= LARGEST;
+        // NaN is not small.
+        match values.iter().position(|v| !small(v)) {
+            Some(i) if values[i].re.is_finite() && values[i].im.is_finite() => {
+                Err(Error::Overflow { limit: LARGEST })
+            }
+            Some(i) => Err(crate::algorithms::non_finite((start + i) as u64, values[i])),
+            None => Ok(()),
+        }
+    };
+    if !signal.is_real() {
+        let mut all = crate::dense::zeroed(n, n)?;
+        signal.read_range(0, &mut all)?;
+        check(0, &all)?;
+        return Ok(survey::Samples::Complex(all));
+    }
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).map_err(|_| out_of_memory(8))?;
+    let mut block = vec![Complex::ZERO; BLOCK.min(len)];
+    while all.len() < len {
+        let size = BLOCK.min(len - all.len());
+        signal.read_range(all.len() as u64, &mut block[..size])?;
+        check(all.len(), &block[..size])?;
+        all.extend(block[..size].iter().map(|v| v.re));
+    }
+    Ok(survey::Samples::Real(all))
+}

@@ -1,0 +1,282 @@
+//! The local floor: power density over frequency, which neither a line nor a burst lifts.
+//!
+//! 1. Cells of bins, half overlapped, whose width grows with the frequency for real signals.
+//! 2. In each the 0.4-quantile of the power over the *shape* that the floor has inside the cell: the
+//!    slope of the straight piece around it, or that to both neighbours where there is none. Four
+//!    times: flat, with the slopes of the first round, and twice without what stands 7 times above
+//!    the round before. Every round is a new estimate rather than a correction of the last:
+//!    corrections at every knot would deconvolve the noise of overlapping cells, and a shape taken
+//!    from neighbours that a burst has lifted would sink what lies beside it.
+//! 3. Neighbouring cells that lie on a straight line (in logarithms) are replaced by that line, as
+//!    wide as the cells agree with it: more bins, less scatter.
+
+use super::spectrum::LOBE;
+
+/// The order statistic of the floor.
+pub(super) const QUANTILE: f64 = 0.4;
+/// Fewest bins of a cell.
+const NARROWEST: f64 = 64.0;
+/// Width of a cell of a real signal as a share of its frequency.
+const RELATIVE: f64 = 0.12;
+/// Cells of the widest kind that fit into the spectrum.
+const CELLS: usize = 128;
+/// Bins this many times above the floor leave its sample, with the main lobe around them.
+const CLIP: f64 = 7.0;
+/// Most bins of a cell that its quantile is taken of: it is then good to a twentieth.
+const SAMPLED: usize = 1024;
+/// Share of a cell that must be left after clipping.
+const FEWEST_LEFT: f64 = 0.15;
+/// Reduced chi-square, and largest single deviation, up to which cells are one straight piece.
+const STRAIGHT: f64 = 1.3;
+const OUTLYING: f64 = 3.5;
+/// Variance of the logarithm of a quantile, times the number of independent bins.
+const VARIANCE: f64 = 4.0;
+
+/// A cell of the floor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    /// Bins low … high-1.
+    pub(super) low: usize,
+    pub(super) high: usize,
+    /// ln of the density that the quantile of this cell alone gives.
+    pub(super) ln_density: f64,
+    /// Independent bins that this rests on.
+    pub(super) draws: f64,
+    /// The same of the straight piece around the cell.
+    smooth: f64,
+    /// Its slope, over bins or, of real signals, over the logarithm of the bin.
+    slope: f64,
+    pub(super) smooth_draws: f64,
+}
+
+impl Cell {
+    /// The middle in bins.
+    pub(super) fn middle(&self) -> f64 {
+        0.5 * (self.low + self.high - 1) as f64
+    }
+}
+
+/// The local floor.
+#[derive(Debug)]
+pub(super) struct Floor {
+    /// Density of every bin.
+    pub(super) density: Vec<f64>,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Floor {
+    /// The floor of a power spectrum, of which so many neighbouring bins count as one.
+    pub(super) fn of(power: &[f64], real: bool, correlated: f64) -> Self {
+        let mut floor =
+            Floor { density: vec![1.0; power.len()], cells: cells_of(power.len(), real) };
+        let mut clipped = vec![false; power.len()];
+        for round in 0..4 {
+            if round >= 2 {
+                mark_above(power, &floor.density, &mut clipped);
+            }
+            floor.estimate(power, (round >= 2).then_some(&clipped[..]), correlated, real);
+            floor.smooth(real);
+            floor.fill(real);
+        }
+        floor
+    }
+
+    /// Independent bins that the floor rests on at this bin.
+    pub(super) fn draws_at(&self, bin: f64) -> f64 {
+        let at = self.cells.partition_point(|c| c.middle() <= bin);
+        let Some(last) = at.checked_sub(1) else { return self.cells[0].smooth_draws };
+        let (a, b) = (&self.cells[last], &self.cells[at.min(self.cells.len() - 1)]);
+        if last == at.min(self.cells.len() - 1) {
+            return a.smooth_draws;
+        }
+        let share = (bin - a.middle()) / (b.middle() - a.middle());
+        a.smooth_draws + share * (b.smooth_draws - a.smooth_draws)
+    }
+
+    /// The quantile of each cell, over the shape of the straight piece around it.
+    fn estimate(&mut self, power: &[f64], clipped: Option<&[bool]>, correlated: f64, real: bool) {
+        let mut values = Vec::with_capacity(SAMPLED + 1);
+        for cell in &mut self.cells {
+            let (low, high) = (cell.low, cell.high);
+            let every = (high - low).div_ceil(SAMPLED);
+            let (middle, slope) = (cell.middle(), cell.slope);
+            let relative = |k: usize| {
+                let k_real = k as f64;
+                let away =
+                    if real { ((k_real + 1.0) / (middle + 1.0)).ln() } else { k_real - middle };
+                power[k] * (-slope * away).exp()
+            };
+            values.clear();
+            let left = |k: &usize| clipped.is_none_or(|clipped| !clipped[*k]);
+            values.extend((low..high).step_by(every).filter(left).map(relative));
+            let sampled = (high - low).div_ceil(every);
+            // Which quantile of the noise it is, and its share of the draws, which are cut off at CLIP.
+            let mut quantile = QUANTILE;
+            let mut q = QUANTILE * clipped.map_or(1.0, |_| 1.0 - (-CLIP).exp());
+            if (values.len() as f64) < FEWEST_LEFT * sampled as f64 {
+                // Occupied nearly everywhere: the weakest quarter is all there is to go by.
+                values.clear();
+                values.extend((low..high).step_by(every).map(relative));
+                (q, quantile) = (0.25, 0.25);
+            }
+            let rank = ((q * values.len() as f64) as usize).min(values.len() - 1);
+            let value = *values.select_nth_unstable_by(rank, f64::total_cmp).1;
+            let unbiased = value / -f64::ln_1p(-quantile);
+            cell.ln_density = unbiased.max(1e-300).ln();
+            // A cell that is sampled thinly has independent bins; else neighbours are correlated.
+            let apart = (correlated / every as f64).max(1.0);
+            cell.draws = values.len() as f64 / apart;
+        }
+    }
+
+    /// Replaces cells by the widest straight piece that they agree with.
+    fn smooth(&mut self, real: bool) {
+        let place = |c: &Cell| if real { (c.middle() + 1.0).ln() } else { c.middle() };
+        let of: Vec<[f64; 3]> =
+            self.cells.iter().map(|c| [place(c), c.ln_density, c.draws / VARIANCE]).collect();
+        for (j, cell) in self.cells.iter_mut().enumerate() {
+            (cell.smooth, cell.smooth_draws) = (cell.ln_density, cell.draws);
+            cell.slope = common_slope(&of, j);
+            for half in [2, 4, 8, 16] {
+                let piece = &of[j.saturating_sub(half)..(j + half + 1).min(of.len())];
+                if piece.len() < half + 2 {
+                    continue;
+                }
+                if let Some((value, slope, variance)) = straight(piece, of[j][0]) {
+                    cell.smooth = value;
+                    cell.slope = slope;
+                    // Cells overlap by half, so that twice as many are not twice as much.
+                    cell.smooth_draws = 0.5 * VARIANCE / variance;
+                }
+            }
+        }
+    }
+
+    /// The density of every bin, log-linear between the middles of cells.
+    fn fill(&mut self, real: bool) {
+        let knots: Vec<(f64, f64)> = self.cells.iter().map(|c| (c.middle(), c.smooth)).collect();
+        let (first, last) = (knots[0], knots[knots.len() - 1]);
+        // Below the first cell: the slope of the first ones, and only rising towards zero.
+        let mut slope = 0.0;
+        if real && knots.len() > 5 {
+            let some: Vec<[f64; 3]> =
+                knots[..4].iter().map(|(m, y)| [(m + 1.0).ln(), *y, 1.0]).collect();
+            slope = slope_of(&some).clamp(-4.0, 0.0);
+        }
+        let mut at = 0;
+        let end = self.density.len();
+        let ln_at = |k: f64, at: usize| -> f64 {
+            if k <= first.0 {
+                let k = k.max(LOBE as f64);
+                return first.1 + slope * ((k + 1.0) / (first.0 + 1.0)).ln().min(0.0);
+            }
+            if k >= last.0 {
+                return last.1;
+            }
+            let ((a, y), (b, z)) = (knots[at], knots[at + 1]);
+            let place = |k: f64| if real { (k + 1.0).ln() } else { k };
+            y + (z - y) * (place(k) - place(a)) / (place(b) - place(a))
+        };
+        let mut k = 0;
+        while k < end {
+            // Pieces short enough that a straight line in logarithms follows the curve.
+            let next = (k + 1 + k / 32).min(k + 256).min(end);
+            while at + 2 < knots.len() && knots[at + 1].0 <= k as f64 {
+                at += 1;
+            }
+            let from = ln_at(k as f64, at);
+            let to = ln_at(next as f64, at);
+            let turn = ((to - from) / (next - k) as f64).exp();
+            let mut value = from.exp();
+            for density in &mut self.density[k..next] {
+                *density = value;
+                value *= turn;
+            }
+            k = next;
+        }
+    }
+}
+
+/// Cells over so many bins.
+fn cells_of(bins: usize, real: bool) -> Vec<Cell> {
+    let widest = NARROWEST.max((bins / CELLS) as f64);
+    let mut cells = Vec::new();
+    let mut low = 0.0;
+    let cell = |low: usize, high: usize| Cell {
+        low,
+        high,
+        ln_density: 0.0,
+        draws: 0.0,
+        smooth: 0.0,
+        slope: 0.0,
+        smooth_draws: 0.0,
+    };
+    loop {
+        let width = if real { (RELATIVE * low).clamp(NARROWEST, widest) } else { widest };
+        if low + width >= bins as f64 {
+            let start = bins.saturating_sub(width as usize);
+            // The last one ends with the spectrum; one that nearly coincides with it gives way.
+            if cells.last().is_some_and(|c: &Cell| start < c.low + width as usize / 4) {
+                cells.pop();
+            }
+            cells.push(cell(start, bins));
+            return cells;
+        }
+        cells.push(cell(low as usize, (low + width) as usize));
+        low += 0.5 * width;
+    }
+}
+
+/// Marks bins far above the density, and the main lobe around them.
+fn mark_above(power: &[f64], density: &[f64], marked: &mut [bool]) {
+    marked.fill(false);
+    for (k, (p, d)) in power.iter().zip(density).enumerate() {
+        if *p > CLIP * d {
+            let end = (k + LOBE + 1).min(marked.len());
+            marked[k.saturating_sub(LOBE)..end].fill(true);
+        }
+    }
+}
+
+/// The smaller one of the slopes to either neighbour where they have the same sign, else none: what
+/// is beside a step does not follow it.
+fn common_slope(points: &[[f64; 3]], j: usize) -> f64 {
+    let between =
+        |a: usize, b: usize| (points[b][1] - points[a][1]) / (points[b][0] - points[a][0]);
+    let before = (j > 0).then(|| between(j - 1, j));
+    let after = (j + 1 < points.len()).then(|| between(j, j + 1));
+    match (before, after) {
+        (Some(a), Some(b)) if a * b > 0.0 => a.signum() * a.abs().min(b.abs()),
+        (Some(_), Some(_)) | (None, None) => 0.0,
+        (Some(one), None) | (None, Some(one)) => one,
+    }
+}
+
+/// The straight line through points [place, value, weight], if they agree with it: its value at a
+/// place, its slope, and the variance of the value.
+fn straight(points: &[[f64; 3]], at: f64) -> Option<(f64, f64, f64)> {
+    let weight: f64 = points.iter().map(|p| p[2]).sum();
+    let mean = |i: usize| points.iter().map(|p| p[2] * p[i]).sum::<f64>() / weight;
+    let (middle, level) = (mean(0), mean(1));
+    let spread: f64 = points.iter().map(|p| p[2] * (p[0] - middle).powi(2)).sum();
+    let slope = points.iter().map(|p| p[2] * (p[0] - middle) * p[1]).sum::<f64>() / spread;
+    let mut chi = 0.0;
+    for p in points {
+        let off = (p[1] - level - slope * (p[0] - middle)) * p[2].sqrt();
+        if off.abs() > OUTLYING {
+            return None;
+        }
+        chi += off * off;
+    }
+    let value = level + slope * (at - middle);
+    let variance = 1.0 / weight + (at - middle).powi(2) / spread;
+    (chi < STRAIGHT * points.len() as f64).then_some((value, slope, variance))
+}
+
+/// Slope of the straight line through points.
+fn slope_of(points: &[[f64; 3]]) -> f64 {
+    let n = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p[0] / n, y + p[1] / n));
+    let spread: f64 = points.iter().map(|p| (p[0] - x).powi(2)).sum();
+    points.iter().map(|p| (p[0] - x) * (p[1] - y)).sum::<f64>() / spread
+}
