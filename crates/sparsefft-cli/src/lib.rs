@@ -3,15 +3,20 @@
 //! Parse the arguments (`commands`), open the recording ([`input`]), ask the library, print
 //! ([`output`]). Data go to stdout, everything else to stderr. Exit codes: 0 found, 1 nothing
 //! above the noise, 2 usage or input error, 3 not certified.
+//!
+//! Signals: SIGINT, SIGTERM and SIGHUP remove unfinished output files and end the process as they
+//! always do; a reader of standard output that goes away ends it by SIGPIPE, silently.
 
 mod commands;
 pub mod input;
 pub mod output;
+mod parallel;
 pub mod synth;
 pub mod units;
 
-use clap::Parser;
-use std::io::ErrorKind;
+use anyhow::Context;
+use output::progress::say;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// The README's examples are compiled and run with the documentation tests.
@@ -37,26 +42,43 @@ pub enum Exit {
     Uncertified = 3,
 }
 
-/// Runs the command line and returns its exit code.
+/// Runs the command line and returns its exit code. Where the reader of standard output went away,
+/// the process ends by SIGPIPE, as `cat` does; everything unfinished has been removed by then.
 pub fn run() -> ExitCode {
-    let cli = commands::Cli::parse();
-    let exit = cli.run().unwrap_or_else(|error| {
-        eprintln!("sparsefft: {}", sentence(&error));
+    let done = match commands::Cli::of_process() {
+        Ok(cli) => {
+            parallel::prepare();
+            cli.run()
+        }
+        // Help and the version are wanted output, which may not get lost silently.
+        Err(text) if !text.use_stderr() => text
+            .print()
+            .and_then(|()| std::io::stdout().flush())
+            .context("standard output cannot be written")
+            .map(|()| Exit::Found),
+        Err(usage) => {
+            let _ = usage.print();
+            Ok(Exit::Bad)
+        }
+    };
+    let exit = done.unwrap_or_else(|error| {
+        if !ended_by_reader(&error) {
+            say(&format!("{error:#}"));
+        }
         Exit::Bad
     });
     ExitCode::from(exit as u8)
 }
 
-/// An error and its causes in one sentence.
-fn sentence(error: &anyhow::Error) -> String {
+/// Whether the reader of an output went away; the process then ends here, where signals exist.
+fn ended_by_reader(error: &anyhow::Error) -> bool {
     let closed = error
         .chain()
         .filter_map(|e| e.downcast_ref::<std::io::Error>())
         .any(|e| e.kind() == ErrorKind::BrokenPipe);
+    #[cfg(unix)]
     if closed {
-        return "standard output was closed before everything was written; \
-                redirect it to a file to keep all of it"
-            .into();
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
     }
-    format!("{error:#}")
+    closed
 }

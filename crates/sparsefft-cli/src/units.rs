@@ -49,11 +49,20 @@ pub fn count(text: &str) -> Result<u64, String> {
         return Ok(exact);
     }
     let value = number(text)?;
-    // 2^53 is where doubles stop being exact.
-    if value < 0.0 || value.fract() != 0.0 || value > 9007199254740992.0 {
+    if value > EXACT {
+        return Err(too_large(text));
+    }
+    if value < 0.0 || value.fract() != 0.0 {
         return Err(format!("'{text}' must be a whole number, 0 or more"));
     }
     Ok(value as u64)
+}
+
+/// Where doubles stop being exact: 2^53.
+const EXACT: f64 = 9007199254740992.0;
+
+fn too_large(text: &str) -> String {
+    format!("'{text}' is too large; whole numbers in this form go up to 2^53")
 }
 
 /// Parses a whole number of at least 1.
@@ -62,6 +71,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 /// One sentence that says what would be right.
 pub fn positive(text: &str) -> Result<u64, String> {
     match count(text) {
+        Err(_) if number(text).is_ok_and(|value| value > EXACT) => Err(too_large(text)),
         Ok(0) | Err(_) => Err("it must be a whole number of at least 1".into()),
         ok => ok,
     }
@@ -74,6 +84,26 @@ pub fn positive(text: &str) -> Result<u64, String> {
 pub fn rate(text: &str) -> Result<f64, String> {
     let value = number(text)?;
     if value > 0.0 { Ok(value) } else { Err(format!("'{text}' must be greater than 0")) }
+}
+
+/// Parses a seed: a whole number, or `random` for one that nobody can foresee.
+///
+/// # Errors
+/// One sentence that says what would be right, or that the system gives no random numbers.
+pub fn seed(text: &str) -> Result<u64, String> {
+    match text.trim() {
+        "random" => random_seed(),
+        text => text.parse().map_err(|_| {
+            format!("'{text}' is no seed; write a whole number below 2^64, or random")
+        }),
+    }
+}
+
+/// A seed from the system's entropy. It has 53 bits, so that readers of JSON that know doubles only
+/// keep all of them.
+fn random_seed() -> Result<u64, String> {
+    let drawn = getrandom::u64();
+    drawn.map(|bits| bits >> 11).map_err(|e| format!("the system gives no random numbers: {e}"))
 }
 
 /// A value with an SI prefix and a unit: `12.5 MHz`.
@@ -154,6 +184,18 @@ mod tests {
             assert!(positive(text).is_err(), "{text}");
         }
         assert!(rate("0").is_err());
+    }
+
+    #[test]
+    fn seeds() {
+        assert_eq!(seed("7"), Ok(7));
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        for text in ["", "-1", "1.5", "Random", "18446744073709551616"] {
+            assert!(seed(text).unwrap_err().contains("random"), "{text}");
+        }
+        let drawn: Vec<u64> = (0..8).map(|_| seed("random").unwrap()).collect();
+        assert!(drawn.windows(2).all(|w| w[0] != w[1]), "{drawn:?}");
+        assert!(drawn.iter().all(|&s| s < 1 << 53), "{drawn:?}");
     }
 
     #[test]

@@ -3,9 +3,6 @@
 mod common;
 
 use common::*;
-use num_complex::Complex;
-use std::io::Read;
-use std::process::Stdio;
 
 fn peaks(path: &std::path::Path, more: &[&str]) -> std::process::Output {
     sparsefft().arg("peaks").arg(path).args(more).output().unwrap()
@@ -81,6 +78,37 @@ fn k_that_makes_no_sense() {
     refused(&peaks(&file, &["-k", "65"]), &["65", "64"]);
 }
 
+/// A number below zero is refused as the value that it is, and not as an option that is not known.
+#[test]
+fn numbers_below_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = npy_f8(dir.path(), "x.npy", &[1.0; 64]);
+    for option in ["--seed", "--skip", "--count", "--accuracy", "--tolerance", "--rate", "--row"] {
+        let output = peaks(&file, &[option, "-1"]);
+        refused(&output, &["-1", option.trim_start_matches('-')]);
+        assert!(!stderr(&output).contains("unexpected"), "{}", stderr(&output));
+    }
+    let file = file.to_str().unwrap();
+    for more in [["fft", file, "--memory"], ["waterfall", file, "--blocks"]] {
+        let mut list = more.to_vec();
+        list.extend(["-1", "-o", "none.png"]);
+        let output = run(&list);
+        refused(&output, &["-1", more[2]]);
+        assert!(!stderr(&output).contains("unexpected"), "{}", stderr(&output));
+    }
+    // Centres and levels may be below zero.
+    let output = peaks(std::path::Path::new(file), &["--center", "-5", "--rate", "8", "-k", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn an_algorithm_of_the_grid_between_the_bins() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = npy_f8(dir.path(), "x.npy", &[1.0; 64]);
+    let output = peaks(&file, &["--mode", "tones", "--algorithm", "exact"]);
+    refused(&output, &["exact", "--mode tones", "leave out"]);
+}
+
 #[test]
 fn usage_errors() {
     refused(&run(["peaks"]), &["required"]);
@@ -104,29 +132,102 @@ fn unreadable_files() {
     }
 }
 
-#[cfg(unix)]
 #[test]
-fn a_closed_pipe_is_told_without_a_panic() {
+fn sizes_beyond_all_measure() {
     let dir = tempfile::tempdir().unwrap();
-    // Enough output to fill the pipe: 8192 coefficients in CSV.
-    let mut random = noise(3);
-    let x: Vec<_> = (0..8192).map(|_| Complex::new(random(), random())).collect();
+    let file = npy_f8(dir.path(), "x.npy", &[1.0; 64]);
+    let file = file.to_str().unwrap();
+    refused(&run(["plan", "-n", "2^40", "-k", "2^40"]), &["1099511627776", "too many"]);
+    refused(&run(["plan", "-n", "2^52", "-k", "2^52"]), &["too many"]);
+    refused(&run(["plan", "-n", "2^52", "-k", "2^52", "--one-pass"]), &["too many"]);
+    refused(&run(["plan", "-n", "2^53"]), &["9007199254740992", "too large"]);
+    refused(&run(["plan", "-n", "18446744073709551615", "-k", "3"]), &["too large"]);
+    refused(&run(["peaks", file, "-k", "2^63"]), &["2^63", "too large"]);
+    refused(&run(["peaks", file, "-k", "2^50"]), &["1125899906842624", "64"]);
+    refused(&run(["peaks", file, "--skip", "18446744073709551615"]), &["--skip"]);
+    refused(&run(["peaks", file, "--count", "18446744073709551615"]), &["--count"]);
+    refused(&run(["demo", "-n", "2^52", "-k", "3"]), &["memory"]);
+    let sketch = ["sketch", file, "--of", "2^52", "-k", "3", "--start", "18446744073709551615"];
+    let out = dir.path().join("x.sk");
+    refused(&run([&sketch[..], &["-o", out.to_str().unwrap()]].concat()), &["outside"]);
+}
+
+#[test]
+fn signals_and_files_that_cannot_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    // More than any disk has: refused before the first byte.
+    for name in ["x.cf32", "x.npy", "x.sigmf", "x.sigmf-meta"] {
+        refused(&run(["gen", "-n", "2^50", "-o", &path(name)]), &["are to be written", "left"]);
+    }
+    let long = path("long.cs8");
+    std::fs::File::create(&long).unwrap().set_len(2 << 40).unwrap();
+    refused(&run(["fft", &long, "-o", &path("x.npy")]), &["32.0 TiB are to be written"]);
+    // Levels that the samples cannot hold.
+    let bin = path("x.bin");
+    for args in [
+        &["--tone", "0.1:800"][..],
+        &["--tone", "0.1:1e300"],
+        &["--noise", "1e300"],
+        &["--noise", "1e300", "--type", "cs8"],
+        &["--noise", "6300", "--type", "cf64"],
+    ] {
+        let args = [&["gen", "-n", "16", "-o", &bin, "--format", "raw"][..], args].concat();
+        refused(&run(args), &["lower the levels"]);
+    }
+    let done = run(["gen", "-n", "16", "--tone", "0.1:800", "-o", &path("x.cf64")]);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn axes_that_overflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = npy_f8(dir.path(), "x.npy", &[1.0; 640]);
+    let file = file.to_str().unwrap();
+    let out = dir.path().join("x.svg");
+    let out = out.to_str().unwrap();
+    let (far, wide) = (["--rate", "1", "--center", "1e308"], ["--rate", "1e308"]);
+    for command in
+        [&["peaks", file][..], &["plot", file, "-o", out], &["waterfall", file, "-o", out]]
+    {
+        refused(&run([command, &far].concat()), &["centre frequency 1e308", "out of range"]);
+        refused(&run([command, &wide].concat()), &["sample rate 1e308", "out of range"]);
+        refused(&run([command, &["--rate", "1e-300"]].concat()), &["sample rate 1e-300"]);
+    }
+    // A label that is wider than its picture.
+    let args = ["plot", file, "--size", "200x200", "--rate", "1", "--center", "123456789.123"];
+    let done = run([&args[..], &["-o", out]].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+}
+
+/// Names and values with line breaks and escape sequences: still one line, and nothing that a
+/// terminal would obey.
+#[test]
+fn control_characters_are_shown_not_sent() {
+    for args in [
+        &["peaks", "a\nb\u{1b}[31m.npy"][..],
+        &["peaks", "x", "--format", "c\nf\u{7}32"],
+        &["merge", "a\r\n.sk"],
+        &["man", "a\nb"],
+    ] {
+        let output = run(args);
+        refused(&output, &[]);
+        let said = stderr(&output);
+        assert!(said.ends_with('\n') && !said.trim_end().contains(char::is_control), "{said:?}");
+    }
+}
+
+#[test]
+fn a_search_without_a_number_is_not_refused_for_one() {
+    let dir = tempfile::tempdir().unwrap();
+    // So short that no sparse transform of all coefficients is possible.
+    let x: Vec<_> =
+        (0..2284).map(|t| num_complex::Complex::new((0.3 * f64::from(t)).sin(), 0.0)).collect();
     let file = npy_c16(dir.path(), "x.npy", &x);
-    let mut child = sparsefft()
-        .arg("peaks")
-        .arg(&file)
-        .args(["-k", "8192", "--csv"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = [0u8; 16];
-    let mut out = child.stdout.take().unwrap();
-    out.read_exact(&mut first).unwrap();
-    drop(out);
-    let rest = child.wait_with_output().unwrap();
-    assert_eq!(rest.status.code(), Some(2));
-    let message = String::from_utf8(rest.stderr).unwrap();
-    assert!(message.contains("standard output was closed"), "{message}");
-    assert_eq!(message.lines().count(), 1, "{message}");
+    let out = run(["peaks", file.to_str().unwrap(), "--no-dense", "--json"]);
+    assert!([Some(0), Some(3)].contains(&out.status.code()), "{}", stderr(&out));
+    assert!(json(&out)["cost"]["attempts"].as_array().is_some());
 }

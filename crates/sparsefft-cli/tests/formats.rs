@@ -259,3 +259,134 @@ fn bad_generators_leave_no_file() {
     refused(&run(["gen", "-n", "64", "--type", "s99", "-o", &path("x.npy")]), &["s99"]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+/// A WAV of one channel with this rate, bits and bytes for a number, and 64 bytes of data.
+fn wav(rate: u32, bits: u16, block: u16) -> Vec<u8> {
+    let mut out = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    out.extend(rate.to_le_bytes());
+    out.extend((rate * u32::from(block)).to_le_bytes());
+    out.extend(block.to_le_bytes());
+    out.extend(bits.to_le_bytes());
+    out.extend(b"data\x40\0\0\0");
+    out.extend((0..64u8).map(|i| i.wrapping_mul(37)));
+    out
+}
+
+#[test]
+fn wav_headers_that_contradict_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |bytes: &[u8]| {
+        let path = dir.path().join("x.wav");
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    refused(&run(["peaks", &write(&wav(48_000, 12, 1))]), &["12 bits in 1 bytes"]);
+    let good = run(["peaks", &write(&wav(48_000, 12, 2)), "-k", "4", "--json"]);
+    assert_eq!(json(&good)["n"], 32);
+    let path = write(&wav(0, 16, 2));
+    refused(&run(["peaks", &path]), &["0 samples per second", "--rate"]);
+    let told = json(&run(["peaks", &path, "--rate", "8k", "-k", "4", "--json"]));
+    assert_eq!(told["rate"], 8000.0);
+}
+
+#[test]
+fn sigmf_metadata_that_make_no_sense() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let meta = path("x.sigmf-meta");
+    let made = run(["gen", "-n", "1000", "--bin", "100", "-o", &meta, "--rate", "1M"]);
+    assert_eq!(made.status.code(), Some(0));
+    let write = |rate: &str, captures: &str| {
+        let global = format!(r#"{{"core:datatype":"cf32_le","core:sample_rate":{rate}}}"#);
+        let text = format!(r#"{{"global":{global},"captures":[{captures}],"annotations":[]}}"#);
+        std::fs::write(&meta, text).unwrap();
+    };
+    for rate in ["0", "-1", "\"1e6\""] {
+        write(rate, "");
+        refused(&run(["peaks", &meta]), &["core:sample_rate", rate, "--rate"]);
+        let told = json(&run(["peaks", &meta, "--rate", "5", "-k", "1", "--json"]));
+        assert_eq!(told["rate"], 5.0, "{rate}");
+    }
+    write("1e6", r#"{"core:sample_start":0,"core:frequency":"1e9"}"#);
+    refused(&run(["peaks", &meta]), &["core:frequency", "--center"]);
+    assert_eq!(json(&run(["peaks", &meta, "--center", "7", "--json"]))["center"], 7.0);
+    // Tuned to another frequency in the middle.
+    write(
+        "1e6",
+        r#"{"core:sample_start":0,"core:frequency":1e9},
+           {"core:sample_start":400,"core:frequency":2e9}"#,
+    );
+    refused(&run(["peaks", &meta]), &["capture at sample 400", "--count 400", "--skip 400"]);
+    let center = |more: &[&str]| {
+        let v = json(&run([&["peaks", &meta, "--json", "-k", "1"][..], more].concat()));
+        (v["n"].as_u64().unwrap(), v["center"].as_f64().unwrap())
+    };
+    assert_eq!(center(&["--count", "400"]), (400, 1e9));
+    assert_eq!(center(&["--skip", "400"]), (600, 2e9));
+    assert_eq!(center(&["--center", "3e9"]), (1000, 3e9));
+    // Bytes between the captures that are no samples.
+    let data = path("x.sigmf-data");
+    let samples = std::fs::read(&data).unwrap();
+    let (first, second) = samples.split_at(8 * 400);
+    std::fs::write(&data, [&[0xEE; 16], first, &[0xEE; 5], second].concat()).unwrap();
+    write(
+        "1e6",
+        r#"{"core:sample_start":0,"core:header_bytes":16},
+           {"core:sample_start":400,"core:header_bytes":5}"#,
+    );
+    refused(&run(["peaks", &meta]), &["5 bytes that are no samples", "--count 400", "--skip 400"]);
+    let raw = path("second.cf32");
+    for (part, bytes) in [(["--count", "400"], first), (["--skip", "400"], second)] {
+        std::fs::write(&raw, bytes).unwrap();
+        let args = ["--json", "-k", "1", "--rate", "1e6"];
+        let alone = json(&run([&["peaks", &raw][..], &args].concat()));
+        let inside = json(&run([&["peaks", &meta][..], &args, &part].concat()));
+        assert_eq!(inside["peaks"], alone["peaks"], "{part:?}");
+    }
+}
+
+/// A pipe without a writer would wait for ever.
+#[cfg(unix)]
+#[test]
+fn pipes_are_no_recordings() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = |name: &str| {
+        let path = dir.path().join(name).to_str().unwrap().to_owned();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    };
+    let (npy, meta) = (fifo("x.npy"), fifo("y.sigmf-meta"));
+    fifo("y.sigmf-data");
+    let out = dir.path().join("out").to_str().unwrap().to_owned();
+    for args in [
+        &["peaks", &npy][..],
+        &["peaks", &npy, "--format", "cf32"],
+        &["peaks", &npy, &npy],
+        &["fft", &npy, "-o", &out],
+        &["peaks", &meta],
+    ] {
+        refused(&run(args), &["not a regular file", "`-`"]);
+    }
+    refused(&run(["merge", "/dev/zero"]), &["/dev/zero", "device"]);
+    refused(&run(["merge", dir.path().to_str().unwrap()]), &["directory"]);
+    refused(&run(["peaks", "/dev/zero", "--format", "cf32"]), &["not a regular file"]);
+}
+
+/// What another program has read already is not read again.
+#[cfg(unix)]
+#[test]
+fn standard_input_begins_where_it_stands() {
+    use std::io::Seek;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.cf32");
+    let made = run(["gen", "-n", "4096", "--bin", "5:-6", "-o", path.to_str().unwrap()]);
+    assert_eq!(made.status.code(), Some(0));
+    let samples = std::fs::read(&path).unwrap();
+    std::fs::write(&path, [&[0xFF; 100][..], &samples].concat()).unwrap();
+    let mut file = std::fs::File::open(&path).unwrap();
+    file.seek(std::io::SeekFrom::Start(100)).unwrap();
+    let mut command = sparsefft();
+    let out = command.args(["peaks", "-", "--format", "cf32", "-k1", "--json"]).stdin(file);
+    let v = json(&out.output().unwrap());
+    assert_eq!((indices(&v), &v["n"]), (vec![5], &4096.into()));
+}

@@ -18,7 +18,7 @@ fn json_holds_the_right_coefficients() {
     let out = run(["peaks", file.to_str().unwrap(), "-k", "3", "--json"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
     let v = json(&out);
-    assert_eq!(v["schema"], 1);
+    assert_eq!(v["schema"], 2);
     assert_eq!(v["n"], 4096);
     assert_eq!(v["k"], 3);
     assert_eq!(indices(&v), [17, 1000, 4000]);
@@ -57,8 +57,14 @@ fn the_number_of_tones_is_found_out_in_noise() {
     // σ² = 2·0.01/3.
     let sigma = v["certificate"]["noise_floor"].as_f64().unwrap();
     assert!((sigma / (0.02f64 / 3.0).sqrt() - 1.0).abs() < 0.1, "{sigma}");
+    // In one bin of the whole record: n/σ².
     let snr = v["peaks"][0]["snr_db"].as_f64().unwrap();
-    assert!((snr - 21.76).abs() < 1.0, "{snr}");
+    let expected = 10.0 * (n as f64 * 3.0 / 0.02).log10();
+    assert!((snr - expected).abs() < 1.0, "{snr}, expected {expected}");
+    // The same of the same coefficient by a dense FFT.
+    let out = run(["peaks", file.to_str().unwrap(), "--json", "--algorithm", "dense"]);
+    let snr = json(&out)["peaks"][0]["snr_db"].as_f64().unwrap();
+    assert!((snr - expected).abs() < 1.0, "dense: {snr}, expected {expected}");
 }
 
 #[test]
@@ -223,8 +229,10 @@ fn an_answer_that_is_not_certified_is_exit_3() {
     assert_eq!(v["certificate"]["verdict"], "uncertified");
     let reason = v["certificate"]["reason"].as_str().expect("the certificate says why");
     assert!(!reason.is_empty());
-    // Where the whole signal may be read, the answer is the dense one.
+    // Where the whole signal may be read, it is named for what it is.
     let out = run(["peaks", path, "-k", "8", "--json"]);
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
-    assert_eq!(json(&out)["certificate"]["verdict"], "dense");
+    let v = json(&out);
+    assert_eq!((v["verdict"].as_str(), v["mode"].as_str()), (Some("complete"), Some("survey")));
+    assert!(v["sweeps"].as_array().unwrap().len() == 1, "{}", v["sweeps"]);
 }

@@ -171,6 +171,52 @@ fn the_waterfall_follows_a_drift() {
     assert_eq!(elements(&svg, "track").len(), 2);
 }
 
+/// Blocks that share half of their samples: neither the axis nor the tracks are stretched.
+#[test]
+fn the_time_axis_is_that_of_the_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.cf32");
+    let path = path.to_str().unwrap();
+    let chirp = ["--chirp", "-200k:200k", "--noise", "-40", "--rate", "4M"];
+    run([&["gen", "-n", "16000", "-o", path][..], &chirp].concat());
+    for (width, rate) in
+        [("1000", Some(4e6)), ("2000", Some(4e6)), ("8000", Some(4e6)), ("2000", None)]
+    {
+        let out = dir.path().join("w.svg");
+        let mut command = sparsefft();
+        command.args(["waterfall", path, "--width", width, "--json", "-o"]).arg(&out);
+        if rate.is_some() {
+            command.args(["--rate", "4M"]);
+        }
+        let v = json(&command.output().unwrap());
+        let svg = std::fs::read_to_string(&out).unwrap();
+        let y = axis(&svg, "y-tick", "y", 4.0);
+        // Labels of the lower axis hang 18 pixels below it.
+        let bottom = attribute(elements(&svg, "x-tick")[0], "y") - 18.0;
+        let length = 16000.0 / rate.unwrap_or(1.0);
+        assert!((y(bottom) / length - 1.0).abs() < 1e-3, "{width}: {} of {length}", y(bottom));
+        if width == "8000" {
+            continue; // four blocks are no track
+        }
+        // In the middle of each block the chirp is where its track passes.
+        let x = axis(&svg, "x-tick", "x", 0.0);
+        let at = |time: f64| (-0.05 + 0.1 * time / length) * rate.unwrap_or(1.0);
+        let track = elements(&svg, "track")[0];
+        let points = track.split('"').nth(1).unwrap();
+        for point in points.split(' ') {
+            let (px, py) = point.split_once(',').unwrap();
+            let (f, t) = (x(px.parse().unwrap()), y(py.parse().unwrap()));
+            let wrong = (f - at(t)).abs() / rate.unwrap_or(1.0);
+            assert!(wrong < 1e-3, "{width}: {f} at {t}, not {}", at(t));
+        }
+        let first = &v["tracks"][0];
+        for (time, frequency) in [("start", "from"), ("end", "to")] {
+            let (t, f) = (first[time].as_f64().unwrap(), first[frequency].as_f64().unwrap());
+            assert!((f - at(t)).abs() / rate.unwrap_or(1.0) < 1e-4, "{first}");
+        }
+    }
+}
+
 #[test]
 fn the_report_is_one_small_page_without_links() {
     let dir = tempfile::tempdir().unwrap();

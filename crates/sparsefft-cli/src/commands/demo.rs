@@ -7,9 +7,11 @@
 use super::plot::Picture;
 use super::search::exit;
 use crate::Exit;
+use crate::output::atomic::Atomic;
 use crate::output::plot::{Plot, Theme, plot};
 use crate::output::progress::is_quiet;
-use crate::output::{self, Style, View, background, print};
+use crate::output::{self, Cost, Style, View, background, print};
+use crate::parallel;
 use crate::synth::{gaussian, random_tones};
 use crate::units::{self, bytes, grouped, seconds};
 use anyhow::{Context, Result, ensure};
@@ -36,8 +38,8 @@ pub struct Args {
           value_parser = units::number)]
     snr: f64,
 
-    /// Seed of the signal and of the transform
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Seed of the signal and of the transform, or 'random'
+    #[arg(long, value_name = "N", default_value = "1", value_parser = units::seed)]
     seed: u64,
 
     /// Where to draw the spectrum, .svg or .png [default: sparsefft-demo.svg in the temporary
@@ -59,6 +61,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let picture =
         args.output.clone().unwrap_or_else(|| std::env::temp_dir().join("sparsefft-demo.svg"));
     let kind = Picture::of(&picture)?;
+    let file = Atomic::create(&picture)?;
     ensure!(k <= n / 4, "{k} tones do not fit {n} samples; choose -k at most n/4");
     let style = Style::stdout();
     step(&format!("synthesising {} samples …", grouped(n)));
@@ -93,6 +96,8 @@ pub fn run(args: &Args) -> Result<Exit> {
         real: false,
         full_scale: 1.0,
         tones: None,
+        findings: None,
+        cost: Cost::of(&spectrum),
     };
     let right = tones.iter().filter(|(f, _)| spectrum.value(*f) != Complex::ZERO).count();
     let worst = tones
@@ -111,13 +116,14 @@ pub fn run(args: &Args) -> Result<Exit> {
         units::si(RATE, "S/s", 0),
         args.snr,
     );
-    text += &format!("sparse   {}\n", output::header(&view));
+    let seed = if args.seed == 1 { String::new() } else { output::seed(&view) };
+    text += &format!("sparse   {}{seed}\n", output::header(&view));
     text += &format!("         {}\n", output::stages(&view));
     text += &format!("dense    {} (RustFFT, 32 bits, one thread)", seconds(dense_seconds));
     text += &format!(": {} times the sparse transform\n", ratio(dense_seconds / ours));
     text += &format!(
         "right    {right} of {k} tones, largest relative error {worst:.1e}\nverdict  {}\n\n",
-        style.verdict(certificate.is_certified(), &certificate.to_string())
+        style.verdict(certificate.is_reliable(), &certificate.to_string())
     );
     text += &output::table(&view, ROWS, style);
     text += &format!("\n{}", output::picture(&view, style));
@@ -129,10 +135,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         theme: Theme::Light,
         labels: 10,
     });
-    kind.write(&scene, "sparsefft demo", &picture)?;
+    kind.write(&scene, "sparsefft demo", file)?;
     text += &format!("\npicture  {}\n", picture.display());
     print(&text)?;
-    Ok(exit(&spectrum))
+    Ok(exit(&spectrum, None))
 }
 
 /// Adds complex Gaussian noise of standard deviation σ (|noise|² is σ² on average), drawn from
@@ -140,14 +146,10 @@ pub fn run(args: &Args) -> Result<Exit> {
 fn add_noise(signal: &mut [Complex<f32>], sigma: f64, seed: u64) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = signal.len().div_ceil(threads).max(1);
-    std::thread::scope(|s| {
-        for (part, block) in signal.chunks_mut(share).enumerate() {
-            s.spawn(move || {
-                let first = (part * share) as u64;
-                for (i, x) in block.iter_mut().enumerate() {
-                    *x += gaussian(seed, first + i as u64) * sigma as f32;
-                }
-            });
+    parallel::each(signal.chunks_mut(share).enumerate().collect(), |(part, block)| {
+        let first = (part * share) as u64;
+        for (i, x) in block.iter_mut().enumerate() {
+            *x += gaussian(seed, first + i as u64) * sigma as f32;
         }
     });
 }
@@ -167,8 +169,9 @@ fn zeroed(len: usize) -> Result<Vec<Complex<f32>>> {
 /// Shows on a terminal what is going on; an empty message clears the line.
 fn step(message: &str) {
     if std::io::stderr().is_terminal() && !is_quiet() {
-        eprint!("\r\u{1b}[2K{message}");
-        let _ = std::io::stderr().flush();
+        let mut terminal = std::io::stderr().lock();
+        let _ = write!(terminal, "\r\u{1b}[2K{message}");
+        let _ = terminal.flush();
     }
 }
 

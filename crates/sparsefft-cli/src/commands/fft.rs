@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use num_complex::Complex;
 use sparsefft::dense::{Direction, Fft, FileFft, FilePart};
 use sparsefft::{Error, Norm, Samples};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Bytes of one coefficient in the file.
@@ -86,9 +85,16 @@ pub fn run(args: &Args) -> Result<Exit> {
         Err(e) => return Err(e.into()),
     };
     // The place is tried before the work is done.
-    let mut file = Atomic::create(&args.output)?;
+    let inputs = std::slice::from_ref(&args.file);
+    let mut file = match &plan {
+        Some(_) => Atomic::create_seekable(&args.output, inputs)?,
+        None => Atomic::create_beside(&args.output, inputs)?,
+    };
     let header = npy("<c16", &format!("({n},)"));
-    file.write_all(&header)?;
+    // The scratch file of two passes is as long as the output.
+    let files = if plan.is_some() { 2 } else { 1 };
+    file.expect(files * SIZE * n)?;
+    file.put(&header)?;
     spin("dense FFT", || match plan {
         Some(plan) => {
             let scratch = file.scratch()?;
@@ -142,9 +148,14 @@ fn load(recording: &Recording, start: u64, out: &mut [Complex<f64>]) -> Result<(
 
 /// Appends values to the file, little-endian.
 fn store(file: &mut Atomic, values: &[Complex<f64>]) -> Result<()> {
-    for v in values {
-        file.write_all(&v.re.to_le_bytes())?;
-        file.write_all(&v.im.to_le_bytes())?;
+    let mut bytes = Vec::with_capacity(SIZE as usize * values.len().min(BLOCK as usize));
+    for block in values.chunks(BLOCK as usize) {
+        bytes.clear();
+        for v in block {
+            bytes.extend(v.re.to_le_bytes());
+            bytes.extend(v.im.to_le_bytes());
+        }
+        file.put(&bytes)?;
     }
     Ok(())
 }

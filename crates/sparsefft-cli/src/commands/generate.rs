@@ -5,11 +5,13 @@ use crate::input::{Number, raw};
 use crate::output::print;
 use crate::output::progress::{Bar, note};
 use crate::output::recorder::{Container, Recorder, Spec, encode};
+use crate::parallel;
 use crate::synth::{Signal, Tone, random_tones};
 use crate::units::{self, decibels};
 use anyhow::{Context, Result, bail, ensure};
 use num_complex::Complex;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Write a test signal: tones, drifting tones, noise; any format that peaks reads
 #[derive(Debug, clap::Args)]
@@ -69,8 +71,8 @@ pub struct Args {
     #[arg(long, value_name = "HZ", value_parser = units::number, requires = "rate")]
     center: Option<f64>,
 
-    /// Seed of the noise and of the random tones
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Seed of the noise and of the random tones; 'random' draws one and notes it
+    #[arg(long, value_name = "N", default_value = "0", value_parser = units::seed)]
     seed: u64,
 }
 
@@ -102,12 +104,25 @@ pub fn run(args: &Args) -> Result<Exit> {
     let (container, kind) = target(args)?;
     let mut signal = signal(args, !kind.complex)?;
     let bound = signal.bound();
+    let most = match kind.number {
+        Number::F16 | Number::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(
+        bound <= most,
+        "the signal reaches {bound:.1e}, but samples of type {} hold at most {most:.1e}; lower the \
+         levels",
+        kind.number.name()
+    );
     if !kind.number.is_float() && bound > 1.0 {
         note(&format!("scaled by {:.1} dB so that nothing clips", -decibels(bound)));
         signal.tones.iter_mut().for_each(|t| t.amplitude /= bound);
         signal.sigma /= bound;
     }
     let spec = Spec { container, kind, n: args.n, rate: args.rate, center: args.center };
+    if args.seed != 0 {
+        note(&format!("seed {}", args.seed));
+    }
     let mut recorder = Recorder::create(&args.output, spec.clone())?;
     write_all(&signal, &spec, &mut recorder)?;
     if recorder.clipped > 0 {
@@ -132,24 +147,15 @@ fn write_all(signal: &Signal, spec: &Spec, recorder: &mut Recorder) -> Result<()
         let lengths: Vec<u64> = (0..threads as u64)
             .map(|i| signal.n.saturating_sub(start + i * BLOCK).min(BLOCK))
             .collect();
-        let clipped: u64 = std::thread::scope(|s| {
-            let workers: Vec<_> = samples
-                .iter_mut()
-                .zip(&mut bytes)
-                .zip(&lengths)
-                .enumerate()
-                .map(|(i, ((block, out), &len))| {
-                    s.spawn(move || {
-                        let block = &mut block[..len as usize];
-                        signal.fill(start + i as u64 * BLOCK, block);
-                        out.clear();
-                        encode(spec, block, out)
-                    })
-                })
-                .collect();
-            workers.into_iter().map(|w| w.join().unwrap_or(0)).sum()
+        let clipped = AtomicU64::new(0);
+        let parts = samples.iter_mut().zip(&mut bytes).zip(&lengths).enumerate();
+        parallel::each(parts.collect(), |(i, ((block, out), &len))| {
+            let block = &mut block[..len as usize];
+            signal.fill(start + i as u64 * BLOCK, block);
+            out.clear();
+            clipped.fetch_add(encode(spec, block, out), Ordering::Relaxed);
         });
-        recorder.clipped += clipped;
+        recorder.clipped += clipped.into_inner();
         for (out, &len) in bytes.iter().zip(&lengths) {
             recorder.write_encoded(out, len)?;
             bar.add(len);

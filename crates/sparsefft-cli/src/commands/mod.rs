@@ -15,7 +15,7 @@ mod waterfall;
 
 use crate::Exit;
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The few large Fourier coefficients of a huge signal, without reading all of it.
 #[derive(Debug, Parser)]
@@ -66,6 +66,21 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads the command line of this process. A number below zero behind an option is its value, which
+    /// is refused as such, and no option of that name.
+    ///
+    /// # Errors
+    /// What clap says of it; help and the version are errors, too.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        let signed = |arg: clap::Arg| match arg.get_action().takes_values() {
+            true if !arg.is_positional() => arg.allow_negative_numbers(true),
+            _ => arg,
+        };
+        let mut command = Cli::command().mut_subcommands(|c| c.mut_args(signed));
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Runs the subcommand.
     ///
     /// # Errors

@@ -3,14 +3,16 @@
 use super::search::{Mode, Search, exit};
 use crate::Exit;
 use crate::input::{Options, Parts, Recording};
+use crate::output::atomic::Atomic;
 use crate::output::progress::{detail, note, peak_memory, spin};
 use crate::output::{self, Style, View, print};
 use anyhow::{Context, Result, ensure};
-use sparsefft::{Plan, Recipe, Samples, Spectrum};
+use sparsefft::find::Effort;
+use sparsefft::{Algorithm, Error, Fallback, Plan, Recipe, Samples, Spectrum};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Find the large Fourier coefficients of a recording
+/// Find what is in a recording: lines, bands, bursts, sweeps
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   sparsefft peaks signal.npy               a table of the tones it finds
@@ -21,7 +23,9 @@ use std::path::PathBuf;
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
-The table shows |X|/n in dB, the phase in radians, and the SNR against the noise in one sample.
+First a part of the samples is searched. If that settles it, the table shows |X|/n in dB, the phase
+in radians, and the SNR in one bin of the whole record. If not, all samples are surveyed: lines with
+their SNR against the local floor, bands, bursts, sweeps, and what belongs together.
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified.")]
 pub struct Args {
     /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input; http://…
@@ -35,9 +39,13 @@ pub struct Args {
     #[command(flatten)]
     input: Options,
 
-    /// grid, tones (between the bins), or auto: tones if the signal is not sparse on the grid
+    /// grid (Fourier coefficients), tones (between the bins), or auto: whatever is there
     #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Search")]
     mode: Mode,
+
+    /// Survey all samples, without a sparse search before it
+    #[arg(long, conflicts_with_all = ["no_dense", "mode", "algorithm"], help_heading = "Search")]
+    thorough: bool,
 
     /// Standard deviation in bins to which tones shall be known; finer ones read more samples
     #[arg(long, value_name = "BINS", help_heading = "Search")]
@@ -68,6 +76,21 @@ pub struct Form {
     npz: Option<PathBuf>,
 }
 
+/// [`Form`] with its file started.
+pub struct Open {
+    json: bool,
+    csv: bool,
+    npz: Option<Atomic>,
+}
+
+impl Form {
+    /// Starts the file, before the work is done in vain.
+    pub fn open(&self, inputs: &[PathBuf]) -> Result<Open> {
+        let npz = self.npz.as_ref().map(|path| Atomic::create_beside(path, inputs)).transpose()?;
+        Ok(Open { json: self.json, csv: self.csv, npz })
+    }
+}
+
 /// Most rows of the table.
 const ROWS: usize = 40;
 
@@ -89,7 +112,11 @@ pub fn run(args: &Args) -> Result<Exit> {
         return exit;
     }
     let parts = Parts::open(&args.files, &args.input)?;
-    search(args, &parts, &parts.description(), None, |s| View::new(s, parts.first()))
+    search(args, &parts, &parts.description(), None, |s| {
+        let mut view = View::new(s, parts.first());
+        view.cost.bytes_read = parts.fetched();
+        view
+    })
 }
 
 /// Searches a signal and gives the peaks.
@@ -100,31 +127,53 @@ fn search<S: Samples>(
     source: Option<&output::annotate::Source<'_>>,
     view: impl for<'s> Fn(&'s Spectrum) -> View<'s>,
 ) -> Result<Exit> {
+    let named = args.search.algorithm;
+    ensure!(
+        args.mode != Mode::Tones || named == Algorithm::Auto,
+        "--algorithm {named} looks on the grid, --mode tones between the bins; leave out one of the two"
+    );
     let mut problem = args.search.problem(signal.len())?;
     if let Some(bins) = args.accuracy {
         ensure!(args.mode != Mode::Grid, "--accuracy concerns tones; leave out --mode grid");
         problem = problem.accuracy(bins);
     }
-    let plan = Plan::new(problem)?;
+    // Where everything is looked for, no sparse transform needs to be possible.
+    let plan = match Plan::new(problem.clone()) {
+        Err(Error::NotSparse { .. }) if args.mode == Mode::Auto && args.search.k.is_none() => {
+            Plan::new(problem.fallback(Fallback::Auto))?
+        }
+        plan => plan?,
+    };
     detail(&format!("{title}\n{plan}"));
-    let answer = spin("transforming", || args.search.answer(&plan, signal, args.mode))?;
-    let view = View { tones: answer.tones.as_ref(), ..view(&answer.spectrum) };
-    if let Some(path) = &args.sigmf {
+    let form = args.form.open(&args.files)?;
+    // Annotations usually go into the metadata that are read, but never over samples.
+    let annotated = args.sigmf.as_ref().map(|path| match path.extension() {
+        Some(e) if e == "sigmf-meta" => Atomic::create(path),
+        _ => Atomic::create_beside(path, &args.files),
+    });
+    let annotated = annotated.transpose()?;
+    let effort = args.thorough.then_some(Effort::Thorough);
+    let answer = spin("transforming", || args.search.answer(&plan, signal, args.mode, effort))?;
+    let view = view(&answer.spectrum);
+    let cost = answer.cost.fetched(view.cost.bytes_read);
+    let (tones, findings) = (answer.tones.as_ref(), answer.findings.as_ref());
+    let view = View { tones, findings, cost, ..view };
+    if let (Some(path), Some(file)) = (&args.sigmf, annotated) {
         let source = source.context("--sigmf annotates one recording, not a list of parts")?;
         let text = output::annotate::annotate(&view, source, path)?;
-        output::atomic::write(path, text.as_bytes())?;
+        file.finish(text.as_bytes())?;
     }
-    show(&view, plan.recipe(), title, &args.form)
+    show(&view, plan.recipe(), title, form)
 }
 
 /// Gives the peaks in the forms that were asked for.
-pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: &Form) -> Result<Exit> {
+pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: Open) -> Result<Exit> {
     detail(&output::stages(view));
     if let Some(memory) = peak_memory() {
         detail(&format!("peak memory {memory} bytes"));
     }
-    if let Some(path) = &form.npz {
-        output::atomic::write(path, &output::npz(view))?;
+    if let Some(file) = form.npz {
+        file.finish(&output::npz(view))?;
     }
     let spectrum = view.spectrum;
     let certificate = spectrum.certificate();
@@ -133,13 +182,21 @@ pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: &Form) -> Resul
         print(&(serde_json::to_string(&answer)? + "\n"))?;
     } else if form.csv {
         print(&output::csv(view))?;
-        note(&certificate.to_string());
+        note(&format!("{certificate}{}", output::seed(view)));
     } else {
         let style = Style::stdout();
         let mut text = format!("{title}\n");
-        text += &format!("mode {}: {}\n", view.mode(), output::header(view));
+        text += &format!("mode {}: {}{}\n", view.mode(), output::header(view), output::seed(view));
+        if let Some(attempts) = view.cost.describe() {
+            text += &format!("tried {attempts}\n");
+        }
+        if let Some(findings) = view.survey() {
+            text += &output::findings::text(view, findings, ROWS, style);
+            print(&text)?;
+            return Ok(exit(spectrum, view.findings));
+        }
         text +=
-            &format!("{}\n", style.verdict(certificate.is_certified(), &certificate.to_string()));
+            &format!("{}\n", style.verdict(certificate.is_reliable(), &certificate.to_string()));
         if spectrum.peaks().is_empty() {
             text += "nothing stands above the noise\n";
         } else {
@@ -154,5 +211,5 @@ pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: &Form) -> Resul
         text += &output::others(view);
         print(&text)?;
     }
-    Ok(exit(spectrum))
+    Ok(exit(spectrum, view.findings))
 }

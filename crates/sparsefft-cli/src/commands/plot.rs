@@ -3,10 +3,11 @@
 use super::search::{Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
+use crate::output::atomic::Atomic;
 use crate::output::plot::{Plot, Theme, plot};
 use crate::output::progress::spin;
 use crate::output::scene::Scene;
-use crate::output::{View, atomic, background};
+use crate::output::{View, background};
 use anyhow::{Result, bail};
 use sparsefft::Samples;
 use std::path::{Path, PathBuf};
@@ -93,12 +94,12 @@ impl Picture {
     }
 
     /// Writes a drawing.
-    pub fn write(self, scene: &Scene, title: &str, path: &Path) -> Result<()> {
+    pub fn write(self, scene: &Scene, title: &str, file: Atomic) -> Result<()> {
         let bytes = match self {
             Picture::Svg => scene.to_svg(title).into_bytes(),
             Picture::Png => scene.to_png(1.0)?,
         };
-        atomic::write(path, &bytes)
+        file.finish(&bytes)
     }
 }
 
@@ -106,6 +107,7 @@ impl Picture {
 pub fn run(args: &Args) -> Result<Exit> {
     let kind = Picture::of(&args.output)?;
     let recording = Recording::open(&args.file, &args.input)?;
+    let file = Atomic::create_beside(&args.output, std::slice::from_ref(&args.file))?;
     let plan = args.search.plan(recording.len())?;
     let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let hold = background::max_hold(&recording)?;
@@ -118,6 +120,6 @@ pub fn run(args: &Args) -> Result<Exit> {
         theme: args.look.theme(),
         labels: args.labels,
     });
-    kind.write(&scene, &title, &args.output)?;
-    Ok(exit(&spectrum))
+    kind.write(&scene, &title, file)?;
+    Ok(exit(&spectrum, None))
 }

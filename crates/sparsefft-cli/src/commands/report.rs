@@ -3,9 +3,10 @@
 use super::search::{Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
+use crate::output::atomic::Atomic;
 use crate::output::progress::{Bar, note, spin};
 use crate::output::report::{Page, page};
-use crate::output::{View, atomic, background, zoom};
+use crate::output::{View, background, zoom};
 use anyhow::Result;
 use sparsefft::Samples;
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ const LONG: u64 = 1 << 28;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let recording = Recording::open(&args.file, &args.input)?;
+    let file = Atomic::create_beside(&args.output, std::slice::from_ref(&args.file))?;
     let plan = args.search.plan(recording.len())?;
     let spectrum = spin("transforming", || args.search.device.transform(&plan, &recording))?;
     let hold = background::max_hold(&recording)?;
@@ -72,6 +74,6 @@ pub fn run(args: &Args) -> Result<Exit> {
         title: &title,
         description: &recording.description,
     })?;
-    atomic::write(&args.output, html.as_bytes())?;
-    Ok(exit(&spectrum))
+    file.finish(html.as_bytes())?;
+    Ok(exit(&spectrum, None))
 }

@@ -2,8 +2,10 @@
 
 use super::device::Target;
 use crate::Exit;
+use crate::output::Cost;
 use crate::units;
 use anyhow::{Result, bail};
+use sparsefft::find::{Effort, Find, Findings};
 use sparsefft::{Algorithm, Fallback, Noise, Plan, Problem, Samples, Spectrum, Tones, Verdict};
 use std::str::FromStr;
 
@@ -23,8 +25,9 @@ pub struct Search {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub algorithm: Algorithm,
 
-    /// Seed of the random choices; the same seed gives the same answer
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Seed of the random choices; the same seed gives the same answer. 'random' draws one, which
+    /// the answer names: nobody who made the signal can know what will be read
+    #[arg(long, value_name = "N", default_value = "0", value_parser = units::seed)]
     pub seed: u64,
 
     /// Unexplained share (relative L2) below which the signal counts as explained
@@ -43,7 +46,7 @@ pub struct Search {
 /// Where peaks are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// On the grid first; between the bins if the signal is not sparse there.
+    /// Whatever is there: lines, bands, bursts, sweeps.
     Auto,
     /// Fourier coefficients.
     Grid,
@@ -63,16 +66,17 @@ impl FromStr for Mode {
     }
 }
 
-/// A spectrum and, in the mode `tones`, what it was made from.
+/// An answer as a spectrum, and what it was made from.
 pub struct Found {
     /// The peaks.
     pub spectrum: Spectrum,
     /// The tones.
     pub tones: Option<Tones>,
+    /// Everything that was found, unless a mode asked for less.
+    pub findings: Option<Findings>,
+    /// What all attempts have cost.
+    pub cost: Cost,
 }
-
-/// Share of the energy that uncertified tones must explain to be shown in place of a dense FFT.
-const EXPLAINED: f64 = 0.5;
 
 fn decibels(text: &str) -> Result<f64, String> {
     match text {
@@ -105,47 +109,37 @@ impl Search {
         Ok(problem)
     }
 
-    /// Transforms on the grid, between the bins, or first one and then the other.
-    ///
-    /// The grid comes first: it costs microseconds and proves itself. If it cannot, tones do, and
-    /// last, if nothing explains the signal, what the fallback allows on the grid.
-    pub fn answer<S: Samples>(&self, plan: &Plan, signal: &S, mode: Mode) -> Result<Found> {
-        let on_grid = |spectrum| Ok(Found { spectrum, tones: None });
-        let named = self.algorithm != Algorithm::Auto;
+    /// Transforms on the grid, between the bins, or finds whatever is there.
+    pub fn answer<S: Samples>(
+        &self,
+        plan: &Plan,
+        signal: &S,
+        mode: Mode,
+        effort: Option<Effort>,
+    ) -> Result<Found> {
+        let mut cost = Cost::default();
+        let named = self.algorithm != Algorithm::Auto || matches!(self.device, Target::Cuda(_));
         if mode == Mode::Grid || (mode == Mode::Auto && named) {
-            return on_grid(self.device.transform(plan, signal)?);
+            let spectrum = self.device.transform(plan, signal)?;
+            cost.add(&spectrum);
+            return Ok(Found { spectrum, tones: None, findings: None, cost });
         }
         if mode == Mode::Tones {
             let tones = plan.tones(signal)?;
-            return Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
+            cost.add_tones(&tones);
+            let spectrum = tones.to_spectrum();
+            return Ok(Found { spectrum, tones: Some(tones), findings: None, cost });
         }
-        let planned_dense = plan.recipe().algorithm == Algorithm::Dense;
-        let grid = if planned_dense {
-            self.device.transform(plan, signal)?
-        } else {
-            let careful = Plan::new(plan.problem().clone().fallback(Fallback::Never))?;
-            self.device.transform(&careful, signal)?
-        };
-        if grid.certificate().verdict == Verdict::Certified {
-            return on_grid(grid);
+        let effort = if self.no_dense { Effort::Quick } else { effort.unwrap_or_default() };
+        let mut find = Find::new().hints(plan.problem().clone()).seed(self.seed).effort(effort);
+        if let Some(k) = self.k {
+            // A real tone has two coefficients, and is one line.
+            find = find.at_most(if signal.is_real() { k.div_ceil(2) } else { k });
         }
-        let tones = plan.tones(signal)?;
-        let certificate = tones.certificate();
-        let (sure, explained) =
-            (certificate.is_certified(), certificate.residual_energy < EXPLAINED);
-        let count = tones.tones().len() + tones.bands().len() + tones.clusters().len();
-        let between = move || Ok(Found { spectrum: tones.to_spectrum(), tones: Some(tones) });
-        if sure && count > 0 && !planned_dense {
-            return between();
-        }
-        // What the fallback allows; leaked tones fill many bins of a dense transform.
-        let grid = if planned_dense { grid } else { self.device.transform(plan, signal)? };
-        let leaked = self.k.is_none() && 3 * count < grid.peaks().len();
-        let better = match grid.certificate().verdict {
-            Verdict::Dense => leaked && explained && (sure || !planned_dense),
-            _ => explained,
-        };
-        if better && count > 0 { between() } else { on_grid(grid) }
+        let findings = find.run(signal)?;
+        cost.add_findings(&findings);
+        let tones = findings.tones().cloned();
+        Ok(Found { spectrum: findings.to_spectrum(), tones, findings: Some(findings), cost })
     }
 
     /// The plan for a signal of n samples.
@@ -155,10 +149,10 @@ impl Search {
 }
 
 /// What an answer means for the exit code.
-pub fn exit(spectrum: &Spectrum) -> Exit {
+pub fn exit(spectrum: &Spectrum, findings: Option<&Findings>) -> Exit {
     if spectrum.certificate().verdict == Verdict::Uncertified {
         Exit::Uncertified
-    } else if spectrum.peaks().is_empty() {
+    } else if findings.map_or(spectrum.peaks().is_empty(), Findings::is_empty) {
         Exit::Nothing
     } else {
         Exit::Found

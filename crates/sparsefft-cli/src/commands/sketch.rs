@@ -4,9 +4,10 @@ use super::device::Target;
 use super::peaks::{Form, show};
 use super::search::Search;
 use crate::Exit;
-use crate::input::{Options, Recording};
+use crate::input::{Options, Recording, read_whole};
+use crate::output::atomic::Atomic;
 use crate::output::progress::{detail, note, peak_memory, spin};
-use crate::output::{View, atomic};
+use crate::output::{Cost, View};
 use crate::units;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -90,9 +91,13 @@ pub fn sketch(args: &SketchArgs) -> Result<Exit> {
         "a sketch is made on the CPU; leave out --device"
     );
     let recording = Recording::open(&args.file, &args.input)?;
+    if args.search.seed != 0 {
+        note(&format!("seed {0}; all parts need the same: --seed {0}", args.search.seed));
+    }
     let problem = args.search.problem(args.of)?.fallback(Fallback::Never).one_pass();
     let plan = Plan::new(problem)?;
     detail(&format!("{}\n{plan}", recording.description));
+    let file = Atomic::create_beside(&args.output, std::slice::from_ref(&args.file))?;
     let mut sketch = plan.sketch()?;
     let label = Label {
         rate: recording.rate,
@@ -103,7 +108,7 @@ pub fn sketch(args: &SketchArgs) -> Result<Exit> {
     spin("reading", || sketch.add_strided(args.start, args.step, &recording))
         .with_context(|| args.file.display().to_string())?;
     let bytes = sketch.to_bytes();
-    atomic::write(&args.output, &bytes)?;
+    file.finish(&bytes)?;
     note(&format!(
         "kept {} of {} samples in {} bytes",
         sketch.kept(),
@@ -121,22 +126,25 @@ pub fn sketch(args: &SketchArgs) -> Result<Exit> {
 
 /// Runs `merge`.
 pub fn merge(args: &MergeArgs) -> Result<Exit> {
+    // In a tree of merges the output may be one of the inputs, which is replaced at the end.
+    let output = args.output.as_ref().map(|path| Atomic::create(path)).transpose()?;
     let mut merged: Option<Sketch> = None;
     for file in &args.files {
         let name = || file.display().to_string();
-        let bytes = std::fs::read(file).context("it cannot be read").with_context(name)?;
+        let bytes = read_whole(file).with_context(name)?;
         match &mut merged {
             None => merged = Some(Sketch::from_bytes(&bytes).with_context(name)?),
             Some(merged) => merged.merge_bytes(&bytes).with_context(name)?,
         }
     }
     let merged = merged.context("give the sketches to merge")?;
-    if let Some(output) = &args.output {
-        atomic::write(output, &merged.to_bytes())?;
+    if let Some(output) = output {
+        output.finish(&merged.to_bytes())?;
         let n = merged.plan().problem().n();
         note(&format!("{} of {n} samples have been seen", merged.seen()));
         return Ok(Exit::Found);
     }
+    let form = args.form.open(&args.files)?;
     let spectrum = spin("transforming", || merged.finish())?;
     let label: Label = match merged.label() {
         "" => Label { rate: None, center: None, full_scale: 1.0 },
@@ -149,10 +157,12 @@ pub fn merge(args: &MergeArgs) -> Result<Exit> {
         real: merged.is_real(),
         full_scale: label.full_scale,
         tones: None,
+        findings: None,
+        cost: Cost::of(&spectrum),
     };
     let kind = if merged.is_real() { "real" } else { "complex" };
     let (count, n) = (args.files.len(), merged.plan().problem().n());
     let title = format!("{count} sketches: {n} {kind} samples, {} of them kept", merged.kept());
     detail(&format!("{title}\n{}", merged.plan()));
-    show(&view, merged.plan().recipe(), &title, &args.form)
+    show(&view, merged.plan().recipe(), &title, form)
 }

@@ -3,6 +3,7 @@
 use super::plot::{Look, Picture};
 use crate::Exit;
 use crate::input::{Options, Recording};
+use crate::output::atomic::Atomic;
 use crate::output::print;
 use crate::output::progress::Bar;
 use crate::output::waterfall::{Axes, dots, draw, tracks};
@@ -59,6 +60,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         "--width {} is out of range; choose 8 to 4Mi samples",
         args.width
     );
+    let file = Atomic::create_beside(&args.output, std::slice::from_ref(&args.file))?;
     let width = args.width.min(n / 2);
     let blocks = args.blocks.min(n / width * 2) as usize;
     let bar = Bar::steps("waterfall", blocks as u64);
@@ -76,7 +78,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let title = args.file.file_name().map_or_else(String::new, |f| f.to_string_lossy().into());
     let (size, theme) = (args.look.size((1200, 800)), args.look.theme());
     let scene = draw(&rows, &tracks, &axes, &title, size, theme);
-    kind.write(&scene, &title, &args.output)?;
+    kind.write(&scene, &title, file)?;
     if args.json {
         let list: Vec<_> = tracks
             .iter()

@@ -47,3 +47,13 @@ impl Samples for Remote {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(feature = "https"))]
+    #[test]
+    fn builds_without_https_say_so() {
+        let error = super::open("https://localhost:1/x.npy").err().unwrap().to_string();
+        assert!(error.contains("this build has no https"), "{error}");
+    }
+}

@@ -259,6 +259,10 @@ mod tests {
         assert_eq!(one(Number::F16, false, &[0x00, 0xC0]), -2.0);
         assert_eq!(one(Number::F16, true, &[0x00, 0x01]), 2f64.powi(-24));
         assert!(one(Number::F16, true, &[0x7C, 0x01]).is_nan());
+        assert_eq!(one(Number::F16, true, &[0x3E, 0x00]), 1.5);
+        assert_eq!(one(Number::F16, true, &[0x7B, 0xFF]), 65_504.0);
+        assert_eq!(one(Number::F16, true, &[0x7C, 0x00]), f64::INFINITY);
+        assert_eq!(one(Number::F16, true, &[0xFC, 0x00]), f64::NEG_INFINITY);
         macro_rules! both {
             ($variant:ident, $value:expr) => {
                 let value = $value;
@@ -295,6 +299,54 @@ mod tests {
                 let i = ((3 + 7 * j + tau) % 5) as f64;
                 assert_eq!(line.lane(tau), Complex::new(2.0 * i - 0.5, 2.0 * i + 0.5));
             }
+        }
+    }
+
+    #[test]
+    fn ranges_and_scattered_samples_are_the_same() {
+        let layout = Layout {
+            number: Number::I16,
+            big_endian: true,
+            complex: true,
+            offset: 3,
+            stride: 6,
+            n: 20,
+            bias: 0.0,
+        };
+        let bytes: Vec<u8> = (0..layout.end().unwrap() as u8).collect();
+        assert_eq!(bytes.len(), 3 + 19 * 6 + 4);
+        let (mut range, mut some) = ([Complex::ZERO; 9], [Complex::ZERO; 9]);
+        layout.read_range(&bytes, 11, &mut range);
+        let indices: Vec<u64> = (11..20).collect();
+        layout.read(&bytes, &indices, &mut some);
+        assert_eq!(range, some);
+        // Bytes 3 + 6·11 and the next three.
+        assert_eq!(range[0], Complex::new(69.0 * 256.0 + 70.0, 71.0 * 256.0 + 72.0));
+    }
+
+    #[test]
+    fn full_scale_and_words() {
+        for (number, full, name) in [
+            (Number::I8, 128.0, "i8"),
+            (Number::U16, 32_768.0, "u16"),
+            (Number::I24, 8_388_608.0, "i24"),
+            (Number::U32, 2_147_483_648.0, "u32"),
+            (Number::F16, 1.0, "f16"),
+            (Number::F64, 1.0, "f64"),
+        ] {
+            assert_eq!((number.full_scale(), number.is_float()), (full, full == 1.0), "{name}");
+            let mut layout = Layout {
+                number,
+                big_endian: false,
+                complex: true,
+                offset: 0,
+                stride: 99,
+                n: 12,
+                bias: 0.0,
+            };
+            assert_eq!(layout.describe(), format!("12 complex {name} samples"));
+            layout.complex = false;
+            assert_eq!(layout.describe(), format!("12 real {name} samples"));
         }
     }
 

@@ -335,6 +335,72 @@ mod tests {
     }
 
     #[test]
+    fn dtypes_and_byte_orders() {
+        for (descr, number, complex) in [
+            ("i1", Number::I8, false),
+            ("b1", Number::U8, false),
+            ("u1", Number::U8, false),
+            ("i2", Number::I16, false),
+            ("u2", Number::U16, false),
+            ("i4", Number::I32, false),
+            ("u4", Number::U32, false),
+            ("i8", Number::I64, false),
+            ("u8", Number::U64, false),
+            ("f2", Number::F16, false),
+            ("f4", Number::F32, false),
+            ("f8", Number::F64, false),
+            ("c8", Number::F32, true),
+            ("c16", Number::F64, true),
+        ] {
+            let native = cfg!(target_endian = "big");
+            for (order, big_endian) in
+                [("<", false), (">", true), ("=", native), ("|", false), ("", native)]
+            {
+                let found = dtype(&format!("{order}{descr}")).unwrap();
+                assert_eq!(found, (number, big_endian, complex), "{order}{descr}");
+            }
+        }
+    }
+
+    /// A complex sample is two numbers, and all of them must be there.
+    #[test]
+    fn complex_samples_have_twice_the_bytes() {
+        let h = "{'descr': '<c8', 'fortran_order': False, 'shape': (3,)}";
+        let all = layout(h, 24, Pick::default()).unwrap();
+        assert_eq!((all.n, all.stride, all.complex), (3, 8, true));
+        let error = layout(h, 23, Pick::default()).unwrap_err().to_string();
+        assert!(error.contains("shape (3)") && error.contains("23 bytes"), "{error}");
+    }
+
+    #[test]
+    fn axes_of_length_one_hold_no_choice() {
+        let row = |row| Pick { row: Some(row), ..Pick::default() };
+        let channel = |channel| Pick { channel: Some(channel), ..Pick::default() };
+        // Shape, what is picked, and the length, first number and distance that come out.
+        for (shape, pick, expected) in [
+            ("(1, 5)", Pick::default(), (5, 0, 4)),
+            ("(5, 1)", Pick::default(), (5, 0, 4)),
+            ("(1, 5, 1)", Pick::default(), (5, 0, 4)),
+            ("(1,)", Pick::default(), (1, 0, 4)),
+            ("(1, 1)", Pick::default(), (1, 0, 4)),
+            ("(1, 5)", row(0), (5, 0, 4)),
+            ("(1, 5)", channel(3), (1, 12, 20)),
+            ("(5, 1)", row(3), (1, 12, 4)),
+            ("(5, 1)", channel(0), (5, 0, 4)),
+        ] {
+            let h = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}");
+            let found = layout(&h, 20, pick).unwrap();
+            let place = found.offset - 10 - h.len() as u64;
+            assert_eq!((found.n, place, found.stride), expected, "{shape} {pick:?}");
+        }
+        let h = "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 5)}";
+        assert_eq!(layout(h, 20, Pick::default()).unwrap().n, 5);
+        let h = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5)}";
+        let error = layout(h, 60, Pick::default()).unwrap_err().to_string();
+        assert!(error.contains("shape (3, 5)"), "{error}");
+    }
+
+    #[test]
     fn damaged_headers_are_refused_in_words() {
         let none = Pick::default();
         let cases = [

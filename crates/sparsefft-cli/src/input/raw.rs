@@ -141,4 +141,11 @@ mod tests {
         assert!(layout(kind, 3, true).is_err());
         assert_eq!(Type::parse("cu8").unwrap().bias(), 127.5);
     }
+    #[test]
+    fn channels_lie_side_by_side() {
+        let kind = Type::parse("cs16").unwrap();
+        let found = kind.layout(16, 125, 3, 2);
+        assert_eq!((found.offset, found.stride, found.n), (16 + 2 * 4, 12, 10));
+        assert_eq!(found.end(), Some(16 + 120));
+    }
 }

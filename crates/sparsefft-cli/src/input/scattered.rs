@@ -5,9 +5,11 @@
 //! touch one page and map none. Several threads at once let a disk serve reads in parallel.
 
 use super::layout::Layout;
+use crate::parallel;
 use num_complex::Complex;
 use sparsefft::{Error, Line};
 use std::fs::File;
+use std::sync::Mutex;
 
 /// Shorter files are read through their map, which is faster once its pages are there.
 const LONG: u64 = 128 << 20;
@@ -101,17 +103,13 @@ fn parallel<T: Send>(
     if out.len() <= share {
         return work(0, out);
     }
-    let work = &work;
-    std::thread::scope(|s| {
-        let workers: Vec<_> = out
-            .chunks_mut(share)
-            .enumerate()
-            .map(|(i, part)| s.spawn(move || work(i * share, part)))
-            .collect();
-        workers.into_iter().try_for_each(|w| {
-            w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into())))
-        })
-    })
+    let failed = Mutex::new(Ok(()));
+    parallel::each(out.chunks_mut(share).enumerate().collect(), |(i, part)| {
+        if let Err(error) = work(i * share, part) {
+            *failed.lock().unwrap_or_else(|e| e.into_inner()) = Err(error);
+        }
+    });
+    failed.into_inner().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]

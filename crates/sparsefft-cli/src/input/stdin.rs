@@ -1,11 +1,12 @@
-//! Standard input: mapped where it is a file, otherwise copied to a temporary file first.
+//! Standard input: mapped where it is a file at its start, otherwise copied to a temporary file
+//! first.
 //!
 //! A pipe cannot be read at random, and holding it in memory would limit its length, so it goes
 //! to an unnamed file in the temporary directory (`TMPDIR`), which vanishes with the process.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 
 /// A file that holds what standard input gives.
 pub(super) fn file() -> Result<File> {
@@ -15,6 +16,8 @@ pub(super) fn file() -> Result<File> {
         let own = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
         if let Ok(file) = own
             && file.metadata().is_ok_and(|m| m.is_file())
+            // Where another program has read a part already, what is left is the input.
+            && (&file).stream_position().is_ok_and(|at| at == 0)
         {
             return Ok(file);
         }

@@ -13,7 +13,7 @@ pub struct Header {
     number: Number,
     /// Number of interleaved channels.
     pub channels: u64,
-    /// Sample rate in Hz.
+    /// Sample rate in Hz; 0 where the recorder did not fill it in.
     pub rate: f64,
     offset: u64,
     size: u64,
@@ -60,7 +60,7 @@ pub fn parse(file: &[u8]) -> Result<Header> {
                     format.context("the WAV file has no 'fmt ' chunk before its data")?;
                 let held = file.len() as u64 - body as u64;
                 let stated = match (size, long_size) {
-                    (u32::MAX, Some(long)) => long,
+                    (u32::MAX, Some(long)) if long > 0 => long,
                     // Unfinished or streamed: the length was never filled in.
                     (u32::MAX | 0, _) => held - held % format.block(),
                     (size, _) => u64::from(size),
@@ -115,13 +115,20 @@ impl Format {
     fn check(tag: u16, channels: u64, rate: f64, block: u64, bits: u16) -> Result<Self> {
         ensure!(channels > 0, "the WAV header says 0 channels; the file is damaged");
         let width = block / channels;
+        // 12 bits stand in 2 bytes, at their upper end: such numbers are read as 16 bits. Where the
+        // bytes do not follow from the bits, one of the two is wrong.
+        ensure!(
+            width == 0 || width * channels != block || width == u64::from(bits).div_ceil(8),
+            "the WAV header says {bits} bits in {width} bytes per number; one of the two is wrong, \
+             write the file again"
+        );
         let number = match (tag, width) {
             (1, 1) => Number::U8,
             (1, 2) => Number::I16,
             (1, 3) => Number::I24,
             (1, 4) => Number::I32,
-            (3, 4) => Number::F32,
-            (3, 8) => Number::F64,
+            (3, 4) if bits == 32 => Number::F32,
+            (3, 8) if bits == 64 => Number::F64,
             _ => bail!(
                 "WAV format {tag} with {bits} bits in {width} bytes is not supported; convert it \
                  to PCM of 8, 16, 24 or 32 bits or to 32-bit float"
@@ -188,7 +195,15 @@ mod tests {
     }
 
     fn fmt(tag: u16, channels: u16, bits: u16) -> Vec<u8> {
-        let block = channels * bits / 8;
+        fmt_block(tag, channels, bits, channels * bits / 8)
+    }
+
+    /// One channel with so many bytes for a number.
+    fn fmt_in(tag: u16, bits: u16, bytes: u16) -> Vec<u8> {
+        fmt_block(tag, 1, bits, bytes)
+    }
+
+    fn fmt_block(tag: u16, channels: u16, bits: u16, block: u16) -> Vec<u8> {
         let mut b = Vec::new();
         b.extend(tag.to_le_bytes());
         b.extend(channels.to_le_bytes());
@@ -217,6 +232,57 @@ mod tests {
     }
 
     #[test]
+    fn few_bits_stand_at_the_upper_end_of_their_bytes() {
+        for (bits, bytes, number) in
+            [(6, 1, Number::U8), (9, 2, Number::I16), (12, 2, Number::I16), (20, 3, Number::I24)]
+        {
+            let f = file(b"RIFF", &[fmt_in(1, bits, bytes), chunk(b"data", 12, &[0; 12])]);
+            let layout = parse(&f).unwrap().layout(None, false).unwrap();
+            assert_eq!((layout.number, layout.n), (number, 12 / u64::from(bytes)), "{bits}");
+        }
+    }
+
+    #[test]
+    fn every_width_and_its_middle() {
+        for (tag, bits, number, bias) in [
+            (1, 8, Number::U8, 128.0),
+            (1, 16, Number::I16, 0.0),
+            (1, 24, Number::I24, 0.0),
+            (1, 32, Number::I32, 0.0),
+            (3, 32, Number::F32, 0.0),
+            (3, 64, Number::F64, 0.0),
+        ] {
+            let f = file(b"RIFF", &[fmt(tag, 2, bits), chunk(b"data", 48, &[0; 48])]);
+            let found = parse(&f).unwrap().layout(Some(1), false).unwrap();
+            assert_eq!((found.number, found.bias), (number, bias), "{tag} {bits}");
+            assert_eq!((found.n, found.stride), (24 / number.size(), 2 * number.size()));
+        }
+    }
+
+    /// The tag at the start of the GUID counts where the tag of the chunk says so and the chunk is long enough.
+    #[test]
+    fn extensible_chunks_name_their_format_in_the_guid() {
+        let fmt = |tag: u16, inner: u16, long: bool| {
+            let mut body = fmt(tag, 1, 32)[8..].to_vec();
+            if long {
+                // 22 more bytes, 32 valid bits, a mask of speakers, and the GUID.
+                body.extend([22, 0, 32, 0, 4, 0, 0, 0]);
+                body.extend(inner.to_le_bytes());
+                body.extend(b"\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71");
+            }
+            let size = body.len() as u32;
+            file(b"RIFF", &[chunk(b"fmt ", size, &body), chunk(b"data", 40, &[0; 40])])
+        };
+        let number = |f: &[u8]| parse(f).map(|header| header.number);
+        assert_eq!(number(&fmt(0xFFFE, 3, true)).unwrap(), Number::F32);
+        assert_eq!(number(&fmt(0xFFFE, 1, true)).unwrap(), Number::I32);
+        assert_eq!(number(&fmt(1, 3, true)).unwrap(), Number::I32);
+        assert_eq!(number(&fmt(3, 1, true)).unwrap(), Number::F32);
+        let error = number(&fmt(0xFFFE, 0, false)).unwrap_err().to_string();
+        assert!(error.contains("WAV format 65534"), "{error}");
+    }
+
+    #[test]
     fn rf64_takes_its_size_from_ds64() {
         let mut ds = Vec::new();
         ds.extend(0u64.to_le_bytes());
@@ -236,6 +302,11 @@ mod tests {
             let f = file(b"RIFF", &[fmt(3, 1, 32), chunk(b"data", size, &[0; 10])]);
             assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 2);
         }
+        // RF64, of which the long length was not filled in either.
+        let ds64 = chunk(b"ds64", 28, &[0; 28]);
+        let data = chunk(b"data", u32::MAX, &[0; 10]);
+        let f = file(b"RF64", &[ds64, fmt(3, 1, 32), data]);
+        assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 2);
     }
 
     #[test]
@@ -250,8 +321,17 @@ mod tests {
             (file(b"RIFF", &[chunk(b"data", 4, &[0; 4])]), "fmt"),
             (file(b"RIFF", &[fmt(2, 1, 4), chunk(b"data", 4, &[0; 4])]), "not supported"),
             (file(b"RIFF", &[fmt(1, 0, 16), chunk(b"data", 4, &[0; 4])]), "0 channels"),
+            (file(b"RIFF", &[fmt_in(1, 12, 1), chunk(b"data", 4, &[0; 4])]), "12 bits in 1 bytes"),
+            (file(b"RIFF", &[fmt_in(1, 8, 2), chunk(b"data", 4, &[0; 4])]), "8 bits in 2 bytes"),
+            (file(b"RIFF", &[fmt_in(1, 24, 4), chunk(b"data", 4, &[0; 4])]), "24 bits in 4"),
+            (file(b"RIFF", &[fmt_in(1, 0, 2), chunk(b"data", 4, &[0; 4])]), "0 bits in 2"),
+            (file(b"RIFF", &[fmt_in(3, 30, 4), chunk(b"data", 4, &[0; 4])]), "not supported"),
+            (file(b"RIFF", &[fmt_in(3, 60, 8), chunk(b"data", 8, &[0; 8])]), "not supported"),
             (file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 1, &[0; 1])]), "no samples"),
+            (file(b"RIFF", &[fmt(1, 2, 16), chunk(b"data", 2, &[0; 2])]), "no samples"),
             (file(b"RIFF", &[chunk(b"LIST", u32::MAX - 1, b"")]), "data"),
+            (file(b"RIFX", &[fmt(1, 1, 16), chunk(b"data", 4, &[0; 4])]), "start like a WAV"),
+            ([b"RIFF\0\0\0\0AVI ", &good[12..]].concat(), "start like a WAV"),
         ];
         for (bytes, word) in cases {
             let error = format!("{:#}", parse(&bytes).unwrap_err());

@@ -5,28 +5,70 @@
 use super::View;
 use serde::Serialize;
 use sparsefft::Recipe;
+use sparsefft::find as found;
 
 /// The answer of `peaks`.
 #[derive(Debug, Serialize)]
 pub struct Peaks {
     schema: u32,
-    /// `grid`: Fourier coefficients; `tones`: frequencies between the bins.
+    /// `grid`: Fourier coefficients; `tones`: frequencies between the bins; `survey`: all samples
+    /// were read, and `peaks` are the lines at their nearest bins.
     mode: &'static str,
+    /// Number of samples.
     n: u64,
     /// The number that was asked for, or null if it was to be found out.
     k: Option<u64>,
     rate: Option<f64>,
     center: Option<f64>,
     peaks: Vec<Peak>,
-    /// Narrow-band signals that are no tones.
+    /// Whatever was found at one frequency; null where a mode asked for peaks alone.
+    lines: Option<Vec<Line>>,
+    /// Parts of the spectrum that stand above their surroundings.
     bands: Vec<Band>,
+    /// What is there only part of the time.
+    bursts: Vec<Burst>,
+    /// Lines whose frequency moves across the band.
+    sweeps: Vec<Sweep>,
+    /// Lines with a common spacing.
+    families: Vec<Family>,
+    /// The local floor; null where a mode asked for peaks alone.
+    floor: Option<Floor>,
+    /// `certified`, `complete`, `partial`; in the modes `grid` and `tones` that of the certificate.
+    verdict: &'static str,
+    /// What a reader should know.
+    reasons: Vec<Reason>,
+    /// SNR in dB from which on a line was not overlooked; null where a mode asked for peaks alone.
+    threshold_db: Option<f64>,
     /// Tones too near to be told apart.
     clusters: Vec<Cluster>,
     certificate: Certificate,
     plan: Plan,
+    /// Seed of the random choices.
+    seed: u64,
+    /// Over all attempts, as are `seconds` and `stages`.
     samples_read: u64,
     seconds: f64,
     stages: Vec<Stage>,
+    cost: Cost,
+}
+
+/// What all attempts have cost.
+#[derive(Debug, Serialize)]
+struct Cost {
+    samples_read: u64,
+    seconds: f64,
+    /// Bytes fetched from afar; null where that is not counted.
+    bytes_read: Option<u64>,
+    attempts: Vec<Attempt>,
+}
+
+/// One attempt, whether its answer was taken or not.
+#[derive(Debug, Serialize)]
+struct Attempt {
+    kind: &'static str,
+    verdict: &'static str,
+    samples_read: u64,
+    seconds: f64,
 }
 
 /// One coefficient X\[index\].
@@ -53,12 +95,220 @@ struct Peak {
     drift_bins: Option<f64>,
 }
 
-/// A narrow-band signal: edges in cycles per sample and mean power.
+/// Edges in cycles per sample and mean power.
 #[derive(Debug, Serialize)]
 struct Band {
     low: f64,
     high: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low_hz: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high_hz: Option<f64>,
     power: f64,
+    /// How far it stands above its surroundings; null where only sparse searches saw it.
+    above_db: Option<f64>,
+}
+
+/// What findings hold beside lines and bands.
+#[derive(Clone, Copy)]
+struct Extras<'a> {
+    bursts: &'a [found::Burst],
+    sweeps: &'a [found::Sweep],
+    families: &'a [found::Family],
+    reasons: &'a [found::Reason],
+}
+
+const NOTHING: Extras<'static> = Extras { bursts: &[], sweeps: &[], families: &[], reasons: &[] };
+
+impl<'a> Extras<'a> {
+    fn of(found: &'a found::Findings) -> Self {
+        let found::Findings { bursts, sweeps, families, reasons, .. } = found;
+        Extras { bursts, sweeps, families, reasons }
+    }
+}
+
+/// Something at one frequency.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// `tone`, `damped`, `broad`, `cluster` or `offset`.
+    kind: &'static str,
+    /// Cycles per sample.
+    frequency: f64,
+    frequency_std: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hertz: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hertz_std: Option<f64>,
+    index: u64,
+    bin: f64,
+    /// Peak value of the sinusoid in the samples.
+    level: f64,
+    level_std: f64,
+    phase: f64,
+    /// Against the local floor, in one bin of the whole record.
+    snr_db: Option<f64>,
+    /// Width at half power in cycles per sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<f64>,
+    /// Change of the frequency over the record, in bins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drift_bins: Option<f64>,
+    /// Decay of the amplitude per sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damping: Option<f64>,
+}
+
+impl Line {
+    fn new(view: &View<'_>, line: &found::Line) -> Self {
+        let n = view.spectrum.n();
+        let mirror = if line.mirrored { 2.0 } else { 1.0 };
+        Line {
+            kind: line.kind.name(),
+            frequency: line.frequency,
+            frequency_std: line.frequency_std,
+            hertz: view.hertz(line.frequency),
+            hertz_std: view.rate.map(|rate| line.frequency_std * rate),
+            index: line.index(n),
+            bin: line.bin(n),
+            level: line.level(),
+            level_std: mirror * line.amplitude_std,
+            phase: line.phase(),
+            snr_db: line.snr_db,
+            width: line.width,
+            drift_bins: line.drift.map(|d| d.rate * n as f64 * n as f64),
+            damping: line.damping,
+        }
+    }
+}
+
+/// What is there only part of the time: samples, edges in cycles per sample, mean power.
+#[derive(Debug, Serialize)]
+struct Burst {
+    start: u64,
+    length: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_s: Option<f64>,
+    low: f64,
+    high: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low_hz: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high_hz: Option<f64>,
+    power: f64,
+    above_db: f64,
+}
+
+impl Burst {
+    fn new(view: &View<'_>, burst: &found::Burst) -> Self {
+        Burst {
+            start: burst.start,
+            length: burst.length,
+            start_s: view.seconds(burst.start),
+            length_s: view.seconds(burst.length),
+            low: burst.low,
+            high: burst.high,
+            low_hz: view.hertz(burst.low),
+            high_hz: view.hertz(burst.high),
+            power: burst.power,
+            above_db: burst.above_db,
+        }
+    }
+}
+
+/// A moving line.
+#[derive(Debug, Serialize)]
+struct Sweep {
+    start: u64,
+    length: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_s: Option<f64>,
+    from: f64,
+    to: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_hz: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_hz: Option<f64>,
+    /// Cycles per sample, per sample.
+    rate: f64,
+    power: f64,
+    above_db: f64,
+}
+
+impl Sweep {
+    fn new(view: &View<'_>, sweep: &found::Sweep) -> Self {
+        Sweep {
+            start: sweep.start,
+            length: sweep.length,
+            start_s: view.seconds(sweep.start),
+            length_s: view.seconds(sweep.length),
+            from: sweep.from,
+            to: sweep.to,
+            from_hz: view.hertz(sweep.from),
+            to_hz: view.hertz(sweep.to),
+            rate: sweep.rate,
+            power: sweep.power,
+            above_db: sweep.above_db,
+        }
+    }
+}
+
+/// Lines with a common spacing, in cycles per sample.
+#[derive(Debug, Serialize)]
+struct Family {
+    spacing: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spacing_hz: Option<f64>,
+    /// What sidebands lie around; null for harmonics.
+    carrier: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carrier_hz: Option<f64>,
+    orders: Vec<i64>,
+    /// Places of the members in `lines`.
+    members: Vec<usize>,
+}
+
+impl Family {
+    fn new(view: &View<'_>, family: &found::Family) -> Self {
+        Family {
+            spacing: family.spacing,
+            spacing_hz: view.rate.map(|rate| family.spacing * rate),
+            carrier: family.carrier,
+            carrier_hz: family.carrier.and_then(|c| view.hertz(c)),
+            orders: family.orders.clone(),
+            members: family.members.clone(),
+        }
+    }
+}
+
+/// Density over frequency in cycles per sample.
+#[derive(Debug, Serialize)]
+struct Floor {
+    frequency: Vec<f64>,
+    density: Vec<f64>,
+    std_db: Vec<f64>,
+    threshold_db: Vec<f64>,
+}
+
+impl Floor {
+    fn new(floor: &found::Floor) -> Self {
+        Floor {
+            frequency: floor.frequency.clone(),
+            density: floor.density.clone(),
+            std_db: floor.std_db.clone(),
+            threshold_db: floor.threshold_db.clone(),
+        }
+    }
+}
+
+/// Something a reader should know.
+#[derive(Debug, Serialize)]
+struct Reason {
+    code: &'static str,
+    text: String,
 }
 
 /// Unresolved tones: middle and width in cycles per sample and mean power.
@@ -78,6 +328,7 @@ struct Certificate {
     residual_energy: f64,
     noise_floor: f64,
     detection_limit: f64,
+    rest_limit: f64,
     failure_probability: f64,
     attempts: u32,
 }
@@ -143,7 +394,10 @@ impl Peaks {
 
     /// Gathers an answer.
     pub fn new(view: &View<'_>, recipe: &Recipe) -> Self {
-        let (s, c, r) = (view.spectrum, view.spectrum.certificate(), view.spectrum.report());
+        let (s, c, cost) = (view.spectrum, view.spectrum.certificate(), &view.cost);
+        let none = NOTHING;
+        let found = view.findings.map_or(none, Extras::of);
+        let (samples_read, seconds) = (cost.samples_read(), cost.elapsed().as_secs_f64());
         let peaks = s.peaks().iter().map(|p| Peak {
             index: p.index,
             bin: view.bin(p).0,
@@ -160,20 +414,49 @@ impl Peaks {
                 .and_then(|t| t.drift)
                 .map(|d| d.rate * s.n() as f64 * s.n() as f64),
         });
-        let bands = view.tones.map_or(&[][..], |t| t.bands());
+        let bands = match (view.survey(), view.tones) {
+            (Some(found), _) => found
+                .bands
+                .iter()
+                .map(|b| (b.low, b.high, b.power, Some(b.above_db)))
+                .collect::<Vec<_>>(),
+            (None, Some(tones)) => {
+                tones.bands().iter().map(|b| (b.low, b.high, b.power, None)).collect()
+            }
+            _ => Vec::new(),
+        };
         let clusters = view.tones.map_or(&[][..], |t| t.clusters());
         Peaks {
-            schema: 1,
+            schema: 2,
             mode: view.mode(),
             n: s.n(),
             k: recipe.k,
             rate: view.rate,
             center: view.center,
             peaks: peaks.collect(),
+            lines: view.findings.map(|f| f.lines.iter().map(|l| Line::new(view, l)).collect()),
             bands: bands
-                .iter()
-                .map(|b| Band { low: b.low, high: b.high, power: b.power })
+                .into_iter()
+                .map(|(low, high, power, above_db)| Band {
+                    low,
+                    high,
+                    low_hz: view.hertz(low),
+                    high_hz: view.hertz(high),
+                    power,
+                    above_db,
+                })
                 .collect(),
+            bursts: found.bursts.iter().map(|b| Burst::new(view, b)).collect(),
+            sweeps: found.sweeps.iter().map(|s| Sweep::new(view, s)).collect(),
+            families: found.families.iter().map(|f| Family::new(view, f)).collect(),
+            floor: view.findings.map(|f| Floor::new(&f.floor)),
+            verdict: view.findings.map_or(c.verdict.name(), |f| f.outcome.name()),
+            reasons: found
+                .reasons
+                .iter()
+                .map(|r| Reason { code: r.code, text: r.text.clone() })
+                .collect(),
+            threshold_db: view.findings.map(|f| f.threshold_db),
             clusters: clusters
                 .iter()
                 .map(|c| Cluster { centre: c.centre, width: c.width, power: c.power })
@@ -186,17 +469,34 @@ impl Peaks {
                 residual_energy: c.residual_energy,
                 noise_floor: c.noise_floor,
                 detection_limit: c.detection_limit,
+                rest_limit: c.rest_limit,
                 failure_probability: c.failure_probability,
                 attempts: c.attempts,
             },
             plan: Plan { algorithm: view.algorithm(), ..Plan::new(recipe) },
-            samples_read: r.samples_read,
-            seconds: r.elapsed.as_secs_f64(),
-            stages: r
-                .stages
+            seed: s.report().seed,
+            samples_read,
+            seconds,
+            stages: cost
+                .stages()
                 .iter()
                 .map(|(s, d)| Stage { stage: s.name(), seconds: d.as_secs_f64() })
                 .collect(),
+            cost: Cost {
+                samples_read,
+                seconds,
+                bytes_read: cost.bytes_read,
+                attempts: cost
+                    .attempts()
+                    .iter()
+                    .map(|a| Attempt {
+                        kind: a.kind,
+                        verdict: a.verdict,
+                        samples_read: a.samples_read,
+                        seconds: a.elapsed.as_secs_f64(),
+                    })
+                    .collect(),
+            },
         }
     }
 }

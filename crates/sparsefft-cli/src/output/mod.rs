@@ -4,9 +4,12 @@ pub mod annotate;
 pub mod atomic;
 pub mod background;
 mod braille;
+mod cost;
 mod csv;
+pub mod findings;
 mod json;
 mod npz;
+pub(crate) mod partial;
 pub mod plot;
 pub mod progress;
 pub mod raster;
@@ -17,12 +20,14 @@ mod table;
 pub mod waterfall;
 pub mod zoom;
 
+pub use cost::Cost;
 pub use csv::csv;
 pub use json::{Peaks, Plan as PlanJson};
 pub use npz::npz;
-pub use table::{header, others, stages, table};
+pub use table::{header, others, seed, stages, table};
 
 use crate::input::Recording;
+use sparsefft::find::{Findings, Line};
 use sparsefft::{Peak, Samples, Spectrum, Tone, Tones};
 use std::io::{IsTerminal, Write};
 
@@ -40,19 +45,48 @@ pub struct View<'a> {
     pub full_scale: f64,
     /// The tones whose nearest bins the spectrum lists, if the answer is not on the grid.
     pub tones: Option<&'a Tones>,
+    /// Everything that was found, if that was asked for.
+    pub findings: Option<&'a Findings>,
+    /// What all attempts at this answer have cost.
+    pub cost: Cost,
 }
 
 impl<'a> View<'a> {
-    /// The answer for a recording.
+    /// The answer of one transform for a recording.
     pub fn new(spectrum: &'a Spectrum, recording: &Recording) -> Self {
+        let bytes_read = recording.fetched().map(|(fetched, _)| fetched);
         View {
+            cost: Cost::of(spectrum).fetched(bytes_read),
             spectrum,
             rate: recording.rate,
             center: recording.center,
             real: recording.is_real(),
             full_scale: recording.full_scale(),
             tones: None,
+            findings: None,
         }
+    }
+
+    /// The findings, if they are those of a survey: what sparse searches find is listed as such.
+    pub fn survey(&self) -> Option<&'a Findings> {
+        self.findings.filter(|f| f.grid().is_none() && f.tones().is_none())
+    }
+
+    /// The line of a survey that a peak stands for.
+    fn line(&self, peak: &Peak) -> Option<&'a Line> {
+        let findings = self.survey()?;
+        let n = findings.n;
+        let at = |index: u64| {
+            let here = findings.lines.iter().filter(|l| l.index(n) == index);
+            here.max_by(|a, b| a.magnitude().total_cmp(&b.magnitude()))
+        };
+        at(peak.index)
+    }
+
+    /// The line that a peak at a negative frequency of a real signal mirrors.
+    fn mirrored(&self, peak: &Peak) -> Option<&'a Line> {
+        let index = (self.spectrum.n() - peak.index) % self.spectrum.n();
+        self.line(&Peak { index, value: peak.value }).filter(|l| l.mirrored)
     }
 
     /// Frequency of a peak: in Hz if the rate is known, else in cycles per sample.
@@ -62,10 +96,12 @@ impl<'a> View<'a> {
 
     /// Frequency of a peak in cycles per sample.
     pub fn cycles(&self, peak: &Peak) -> f64 {
-        match self.tone(peak) {
-            Some(tone) => tone.frequency,
-            None => peak.frequency(self.spectrum.n()),
+        if let Some(tone) = self.tone(peak) {
+            return tone.frequency;
         }
+        let mirrored = || self.mirrored(peak).map(|l| -l.frequency);
+        let line = self.line(peak).map(|l| l.frequency).or_else(mirrored);
+        line.unwrap_or_else(|| peak.frequency(self.spectrum.n()))
     }
 
     /// The tone that a peak stands for.
@@ -86,17 +122,30 @@ impl<'a> View<'a> {
     /// Position in bins and its standard deviation.
     pub fn bin(&self, peak: &Peak) -> (f64, f64) {
         let n = self.spectrum.n();
-        self.tone(peak).map_or((peak.index as f64, 0.0), |t| (t.bin(n), t.bin_std(n)))
+        if let Some(tone) = self.tone(peak) {
+            return (tone.bin(n), tone.bin_std(n));
+        }
+        let scale = n as f64;
+        let own = self.line(peak).map(|l| (l.bin(n), l.frequency_std * scale));
+        let other = || self.mirrored(peak).map(|l| (scale - l.bin(n), l.frequency_std * scale));
+        own.or_else(other).unwrap_or((peak.index as f64, 0.0))
     }
 
     /// Where the peaks lie, in one word.
     pub fn mode(&self) -> &'static str {
-        if self.tones.is_some() { "tones" } else { "grid" }
+        match (self.survey(), self.tones) {
+            (Some(_), _) => "survey",
+            (_, Some(_)) => "tones",
+            _ => "grid",
+        }
     }
 
     /// What produced the answer.
     pub fn algorithm(&self) -> &'static str {
-        if self.tones.is_some() { "tones" } else { self.spectrum.report().algorithm.name() }
+        match self.mode() {
+            "grid" => self.spectrum.report().algorithm.name(),
+            mode => mode,
+        }
     }
 
     /// A frequency in cycles per sample on the axis that is shown.
@@ -105,6 +154,16 @@ impl<'a> View<'a> {
             Some(rate) => self.center.unwrap_or(0.0) + cycles * rate,
             None => cycles,
         }
+    }
+
+    /// The same in Hz, if the rate is known.
+    pub fn hertz(&self, cycles: f64) -> Option<f64> {
+        self.rate.map(|_| self.axis(cycles))
+    }
+
+    /// A number of samples in seconds, if the rate is known.
+    pub fn seconds(&self, samples: u64) -> Option<f64> {
+        self.rate.map(|rate| samples as f64 / rate)
     }
 
     /// |X|/n in dB of full scale.
@@ -117,12 +176,12 @@ impl<'a> View<'a> {
         crate::units::decibels(amplitude / self.full_scale)
     }
 
-    /// Signal-to-noise ratio |a|²/σ² per sample in dB, where a noise floor was seen.
+    /// Signal-to-noise ratio in one bin of the whole record in dB, where noise was measured.
     pub fn snr(&self, peak: &Peak) -> Option<f64> {
-        let sigma = self.spectrum.certificate().noise_floor;
-        let amplitude = peak.magnitude() / self.spectrum.n() as f64;
-        // A floor at rounding level is no noise.
-        (sigma > 1e-9 * amplitude).then(|| crate::units::decibels(amplitude / sigma))
+        if let Some(line) = self.line(peak).or_else(|| self.mirrored(peak)) {
+            return line.snr_db;
+        }
+        self.tone(peak).map_or_else(|| self.spectrum.snr_db(peak), Tone::snr_db)
     }
 
     /// The peaks a reader wants to see, strongest first: of a real signal those at frequencies
@@ -194,10 +253,12 @@ impl Style {
 ///
 /// # Errors
 /// A closed pipe or a full disk.
-pub fn print(text: &str) -> std::io::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
+    use anyhow::Context;
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("standard output cannot be written")
 }
 
 /// A spectrum of stems in braille characters for the terminal.

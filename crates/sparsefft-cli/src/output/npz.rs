@@ -4,7 +4,8 @@ use super::View;
 use super::recorder::npy;
 
 /// The archive: `index`, `frequency` (cycles per sample), `hertz` (where the rate is known),
-/// `value`, `bin`, `bin_std`, and the scalars `n` and `noise_floor`, all sorted by index.
+/// `value`, `bin`, `bin_std`, all sorted by index, and the scalars `n`, `noise_floor`, `seed`,
+/// `samples_read` (by all attempts). Times are left out: equal runs give equal files.
 pub fn npz(view: &View<'_>) -> Vec<u8> {
     let spectrum = view.spectrum;
     let (n, peaks) = (spectrum.n(), spectrum.peaks());
@@ -22,6 +23,8 @@ pub fn npz(view: &View<'_>) -> Vec<u8> {
         ("bin", column("<f8", floats(&|p| view.bin(p).0))),
         ("bin_std", column("<f8", floats(&|p| view.bin(p).1))),
         ("n", scalar("<u8", &n.to_le_bytes())),
+        ("seed", scalar("<u8", &spectrum.report().seed.to_le_bytes())),
+        ("samples_read", scalar("<u8", &view.cost.samples_read().to_le_bytes())),
         ("noise_floor", scalar("<f8", &spectrum.certificate().noise_floor.to_le_bytes())),
     ];
     if view.rate.is_some() {

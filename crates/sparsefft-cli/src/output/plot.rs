@@ -3,7 +3,7 @@
 
 use super::View;
 use super::scene::{Anchor, Colour, Scene, Shape, ticks};
-use super::table::share;
+use super::table::{reads, seed};
 use crate::units::{grouped, seconds};
 
 /// Light or dark.
@@ -283,7 +283,8 @@ fn draw_peaks(scene: &mut Scene, frame: &Frame, p: &Plot<'_>, palette: &Palette)
             None => format!("bin {}", peak.index),
         };
         let half = 3.4 * text.len() as f64;
-        let x = x.clamp(left + half, right - half);
+        // In a small picture a label may be wider than the frame.
+        let x = x.max(left + half).min(right - half);
         // A label that would cover another one moves up a little, or is left out.
         let free = (0..4).map(|i| y - 8.0 - 13.0 * i as f64).find(|&y| {
             y > top + 4.0
@@ -309,19 +310,15 @@ fn draw_peaks(scene: &mut Scene, frame: &Frame, p: &Plot<'_>, palette: &Palette)
 }
 
 fn heading(scene: &mut Scene, p: &Plot<'_>, palette: &Palette) {
-    let report = p.view.spectrum.report();
-    let n = p.view.spectrum.n();
     scene.text((80.0, 24.0), p.title, 16.0, Anchor::Start, palette.ink);
     let facts = format!(
-        "{} peaks of {} bins, {} samples read in {}, {}",
+        "{} peaks of {} bins, {} in {}, {}{}",
         grouped(p.view.spectrum.peaks().len() as u64),
-        grouped(n),
-        match share(p.view).as_str() {
-            "all" => "all".to_owned(),
-            part => format!("{part} of the"),
-        },
-        seconds(report.elapsed.as_secs_f64()),
-        p.view.spectrum.certificate().verdict
+        grouped(p.view.spectrum.n()),
+        reads(p.view),
+        seconds(p.view.cost.elapsed().as_secs_f64()),
+        p.view.spectrum.certificate().verdict,
+        seed(p.view)
     );
     scene.text((80.0, 43.0), facts, 12.0, Anchor::Start, palette.ink);
     let right = p.size.0 - 24.0;

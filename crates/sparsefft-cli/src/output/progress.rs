@@ -1,7 +1,7 @@
 //! Progress bars: on stderr, on a terminal, and only after a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{IsTerminal, Read};
+use std::io::{IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn peak_memory() -> Option<u64> {
 pub fn detail(text: &str) {
     if VERBOSE.load(Ordering::Relaxed) {
         for line in text.lines() {
-            eprintln!("sparsefft: {line}");
+            say(line);
         }
     }
 }
@@ -41,8 +41,28 @@ pub fn detail(text: &str) {
 /// A sentence on stderr that is no error, unless `-q` was given.
 pub fn note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
-        eprintln!("sparsefft: {text}");
+        say(text);
     }
+}
+
+/// The text without control characters: names of files and values of options may hold any, and a
+/// sentence is one line that changes nothing on the terminal.
+fn printable(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect::<String>().into()
+}
+
+/// A line on stderr. Where stderr takes nothing (a full disk, a closed terminal), nobody can be
+/// told, and the work goes on.
+pub fn say(text: &str) {
+    let text = printable(text);
+    let _ = writeln!(std::io::stderr().lock(), "sparsefft: {text}");
 }
 
 /// A bar that shows itself if the work takes longer than a second.
@@ -125,7 +145,7 @@ pub fn spin<T: Send>(message: &'static str, work: impl FnOnce() -> T + Send) -> 
     }
     std::thread::scope(|s| {
         let (done, waiting) = std::sync::mpsc::channel::<()>();
-        s.spawn(move || {
+        let spinner = move || {
             let bar = Bar::bytes("").message(message);
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
                 bar.bar.set_style(style);
@@ -136,7 +156,9 @@ pub fn spin<T: Send>(message: &'static str, work: impl FnOnce() -> T + Send) -> 
             {
                 bar.add(1);
             }
-        });
+        };
+        // Where no thread is to be had, the work goes on without a picture of it.
+        let _ = std::thread::Builder::new().spawn_scoped(s, spinner);
         let result = work();
         drop(done);
         result

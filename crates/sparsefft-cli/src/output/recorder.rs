@@ -5,7 +5,6 @@ use crate::input::Number;
 use crate::input::raw::Type;
 use anyhow::{Context, Result, bail, ensure};
 use num_complex::Complex;
-use std::io::Write;
 use std::path::Path;
 
 /// The file around the samples.
@@ -41,33 +40,13 @@ pub struct Spec {
 /// A recording being written. It appears under its name when [`finish`](Recorder::finish)ed.
 pub struct Recorder {
     spec: Spec,
-    sink: Sink,
+    sink: Atomic,
     written: u64,
     /// Samples that had to be clipped to the range of their type.
     pub clipped: u64,
     buffer: Vec<u8>,
-    /// Files that go with the samples, written at the end.
-    meta: Option<(std::path::PathBuf, String)>,
-}
-
-enum Sink {
-    File(Atomic),
-    Stdout(std::io::Stdout),
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Sink::File(f) => f.write(bytes),
-            Sink::Stdout(s) => s.write(bytes),
-        }
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Sink::File(f) => f.flush(),
-            Sink::Stdout(s) => s.flush(),
-        }
-    }
+    /// The file of metadata that goes with the samples, complete but without its name.
+    meta: Option<Atomic>,
 }
 
 impl Recorder {
@@ -86,18 +65,18 @@ impl Recorder {
             Container::Wav => wav_header(&spec, bytes)?,
             Container::Sigmf => {
                 let (meta_path, data) = crate::input::sigmf::pair(path);
+                ensure!(path != Path::new("-"), "SigMF needs two files; give a path");
                 data_path = data;
-                meta = Some((meta_path, sigmf_meta(&spec)));
+                // Both places are tried before the samples are made.
+                let mut file = Atomic::create(&meta_path)?;
+                file.put(sigmf_meta(&spec).as_bytes())?;
+                meta = Some(file);
                 Vec::new()
             }
             Container::SigmfArchive => tar_header(path, &spec, bytes),
         };
-        let sink = if path == Path::new("-") {
-            ensure!(spec.container != Container::Sigmf, "SigMF needs two files; give a path");
-            Sink::Stdout(std::io::stdout())
-        } else {
-            Sink::File(Atomic::create(&data_path)?)
-        };
+        let sink = Atomic::create(&data_path)?;
+        sink.expect(bytes.saturating_add(header.len() as u64))?;
         let mut recorder =
             Recorder { spec, sink, written: 0, clipped: 0, buffer: Vec::new(), meta };
         recorder.put(&header)?;
@@ -127,13 +106,7 @@ impl Recorder {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        match self.sink.write_all(bytes) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == std::io::ErrorKind::StorageFull => {
-                bail!("the disk is full; nothing was written")
-            }
-            Err(e) => Err(e).context("writing the samples failed"),
-        }
+        self.sink.put(bytes)
     }
 
     /// Ends the recording and gives its files their names.
@@ -152,14 +125,8 @@ impl Recorder {
             }
             _ => {}
         }
-        match self.sink {
-            Sink::File(file) => file.commit()?,
-            Sink::Stdout(mut out) => out.flush()?,
-        }
-        match self.meta {
-            Some((path, text)) => super::atomic::write(&path, text.as_bytes()),
-            None => Ok(()),
-        }
+        self.sink.commit()?;
+        self.meta.map_or(Ok(()), Atomic::commit)
     }
 }
 

@@ -1,40 +1,51 @@
 //! The readable table: strongest first, with a bar.
 
 use super::{Style, View};
-use crate::units::{grouped, seconds};
+use crate::units::{grouped, seconds, si};
 use sparsefft::Peak;
 
 const BAR: usize = 24;
 
-/// One line of facts about the run: share of samples read and time.
+/// One line of facts about all attempts: samples read and time.
 pub fn header(view: &View<'_>) -> String {
-    let report = view.spectrum.report();
-    let n = view.spectrum.n();
-    let reads = if report.samples_read < n {
-        let (read, all) = (grouped(report.samples_read), grouped(n));
-        format!("{read} of {all} samples read ({})", share(view))
-    } else {
-        format!("{} {} samples read", share(view), grouped(n))
-    };
-    format!("{reads}, {} by '{}'", seconds(report.elapsed.as_secs_f64()), view.algorithm())
+    let time = seconds(view.cost.elapsed().as_secs_f64());
+    format!("{}, {time} by '{}'", reads(view), view.algorithm())
 }
 
-/// How many of the samples were read: `0.34 %`, or `all`. A dense transform after a failed search
-/// reads some of them twice, which must not look like more than all.
-pub fn share(view: &View<'_>) -> String {
-    let (read, n) = (view.spectrum.report().samples_read, view.spectrum.n());
-    if read < n { percent(100.0 * read as f64 / n as f64) } else { "all".to_owned() }
+/// How many samples all attempts have read. Counted with repetition they can be more than there
+/// are, which does not mean that each of them was read.
+pub fn reads(view: &View<'_>) -> String {
+    let (read, n) = (view.cost.samples_read(), view.spectrum.n());
+    let dense = view.cost.read_everything();
+    let (reads, all) = (grouped(read), grouped(n));
+    if read < n {
+        format!("{reads} of {all} samples read ({})", percent(100.0 * read as f64 / n as f64))
+    } else if !dense {
+        format!("{reads} reads of {all} samples")
+    } else if read == n {
+        format!("all {all} samples read")
+    } else {
+        format!("all {all} samples read ({reads} reads)")
+    }
+}
+
+/// The seed, if it is not the usual one.
+pub fn seed(view: &View<'_>) -> String {
+    match view.spectrum.report().seed {
+        0 => String::new(),
+        seed => format!(", seed {seed}"),
+    }
 }
 
 /// Time per stage in one line.
 pub fn stages(view: &View<'_>) -> String {
-    let stages = &view.spectrum.report().stages;
+    let stages = view.cost.stages();
     let each = stages.iter().map(|(s, d)| format!("{s} {}", seconds(d.as_secs_f64())));
     each.collect::<Vec<_>>().join(", ")
 }
 
 fn percent(share: f64) -> String {
-    if share >= 10.0 {
+    if share >= 10.0 || share == 0.0 {
         format!("{share:.0} %")
     } else {
         // Two significant digits, however small.
@@ -97,25 +108,33 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
     out
 }
 
-/// Bands and clusters, a line each.
+/// Bands and clusters, a line each; of a real signal those at frequencies that are not negative.
 pub fn others(view: &View<'_>) -> String {
     let Some(tones) = view.tones else { return String::new() };
     let n = tones.n() as f64;
     let level = |power: f64| tidy(view.level_of(power.sqrt()), 100.0);
+    let hertz = |cycles: f64| match view.rate {
+        Some(_) => format!(" ({})", si(view.axis(cycles), "Hz", 6)),
+        None => String::new(),
+    };
+    let shown = |middle: f64| !view.real || middle >= 0.0;
     let mut out = String::new();
-    for b in tones.bands() {
+    for b in tones.bands().iter().filter(|b| shown(b.centre())) {
         out += &format!(
-            "band     bins {:.1} to {:.1} ({:.1} wide), {:.2} dB\n",
+            "band     bins {:.1}{} to {:.1}{} ({:.1} wide), {:.2} dB\n",
             (b.low * n).rem_euclid(n),
+            hertz(b.low),
             (b.high * n).rem_euclid(n),
+            hertz(b.high),
             b.width() * n,
             level(b.power)
         );
     }
-    for c in tones.clusters() {
+    for c in tones.clusters().iter().filter(|c| shown(c.centre)) {
         out += &format!(
-            "cluster  around bin {:.1}, {:.1} bins wide, {:.2} dB: tones too near to be told apart\n",
+            "cluster  around bin {:.1}{}, {:.1} bins wide, {:.2} dB: tones too near to be told apart\n",
             (c.centre * n).rem_euclid(n),
+            hertz(c.centre),
             c.width * n,
             level(c.power)
         );
@@ -158,6 +177,7 @@ mod tests {
         assert_eq!(bar(0.0), "");
         assert_eq!(bar(1.0 / 48.0), "▌");
         assert_eq!(percent(100.0), "100 %");
+        assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(0.0012345), "0.0012 %");
         assert_eq!(percent(1.25), "1.2 %");
     }

@@ -1,6 +1,7 @@
 //! Peaks over time: short blocks spread over the recording, their peaks linked to tracks.
 //!
-//! Each block is weighted by a Hann window and transformed; local maxima above the noise become
+//! Block b of m begins at sample (n - W)·b/(m - 1): the first at the start of the recording, the last
+//! ends with it, and neighbours may share samples. Each block is weighted by a Hann window and transformed; local maxima above the noise become
 //! dots, their frequencies refined by a parabola through the logarithms of three neighbours. A
 //! track takes, block by block, the nearest dot to where its own slope points.
 
@@ -46,8 +47,7 @@ pub fn dots(
     let mut x = vec![Complex::ZERO; width as usize];
     let mut all = Vec::with_capacity(blocks);
     for block in 0..blocks {
-        let room = (n - width) as u128;
-        let start = (room * block as u128 / (blocks.max(2) - 1) as u128) as u64;
+        let start = first_sample(n, width, block, blocks);
         signal.read_range(start, &mut x)?;
         x.iter_mut().zip(&window).for_each(|(v, w)| *v *= w);
         let spectrum = plan.transform(&x)?;
@@ -77,6 +77,11 @@ pub fn dots(
         done();
     }
     Ok(all)
+}
+
+/// Where a block of `width` of n samples begins.
+fn first_sample(n: u64, width: u64, block: usize, blocks: usize) -> u64 {
+    ((n - width) as u128 * block as u128 / (blocks.max(2) - 1) as u128) as u64
 }
 
 /// Links dots to tracks that last at least `shortest` blocks, strongest first.
@@ -166,10 +171,24 @@ impl Axes {
         self.rate.map_or(cycles, |r| self.center.unwrap_or(0.0) + cycles * r)
     }
 
-    /// Time of a block in seconds, or in samples.
+    /// Time of the middle of a block, which its peaks stand for, in seconds or in samples.
     pub fn time(&self, block: usize, blocks: usize) -> f64 {
-        let sample = self.n as f64 * block as f64 / (blocks.max(2) - 1) as f64;
-        self.rate.map_or(sample, |r| sample / r)
+        let first = first_sample(self.n, self.width, block, blocks);
+        self.of_sample(first as f64 + 0.5 * self.width as f64)
+    }
+
+    /// Times between which the peaks of a block are drawn: half the way to its neighbours, inside
+    /// the recording.
+    fn span(&self, block: usize, blocks: usize) -> [f64; 2] {
+        let (middle, end) = (self.time(block, blocks), self.of_sample(self.n as f64));
+        let step = (self.n - self.width) as f64 / (blocks.max(2) - 1) as f64;
+        let half = if blocks < 2 { end } else { 0.5 * self.of_sample(step) };
+        [(middle - half).max(0.0), (middle + half).min(end)]
+    }
+
+    /// Time of a sample in seconds, or its index.
+    fn of_sample(&self, sample: f64) -> f64 {
+        self.rate.map_or(sample, |rate| sample / rate)
     }
 }
 
@@ -190,7 +209,7 @@ pub fn draw(
     let frame = Frame {
         area: [96.0, 56.0, size.0 - 110.0, size.1 - 60.0],
         x: ends.map(|c| axes.frequency(c)),
-        y: [axes.time(blocks, blocks), 0.0],
+        y: [axes.of_sample(axes.n as f64), 0.0],
     };
     let unit = if axes.rate.is_some() { "time in s" } else { "time in samples" };
     frame.axes(&mut scene, &palette, axes.rate.is_some(), unit);
@@ -202,14 +221,14 @@ pub fn draw(
     let high = levels.iter().copied().fold(-300.0, f64::max);
     let low = levels.iter().copied().fold(high, f64::min).min(high - 10.0).max(high - 100.0);
     let colour = |level: f64| viridis(((level - low) / (high - low)).clamp(0.0, 1.0));
-    let height = (frame.area[3] - frame.area[1]) / blocks as f64;
     // The weakest first, so that the strongest stay visible.
     let mut order: Vec<(&Dot, f64)> = rows.iter().flatten().zip(levels).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
     for (dot, level) in order {
-        let (x, _) = frame.place(axes.frequency(dot.cycles), 0.0);
-        let y = frame.area[1] + height * dot.block as f64;
-        let at = [x - 1.5, y, 3.0, height.max(1.5)];
+        let [from, to] = axes.span(dot.block, blocks);
+        let (x, top) = frame.place(axes.frequency(dot.cycles), from);
+        let (_, bottom) = frame.place(axes.frequency(dot.cycles), to);
+        let at = [x - 1.5, top, 3.0, (bottom - top).max(1.5)];
         scene.add(Shape::Rect { at, fill: colour(level) });
     }
     draw_tracks(&mut scene, &frame, tracks, axes, blocks, &palette);
@@ -234,15 +253,11 @@ fn draw_tracks(
 ) {
     /// Tracks that get their drift written beside them.
     const LABELS: usize = 12;
-    let height = (frame.area[3] - frame.area[1]) / blocks as f64;
     for (i, track) in tracks.iter().enumerate() {
         let points: Vec<(f64, f64)> = track
             .dots
             .iter()
-            .map(|d| {
-                let (x, _) = frame.place(axes.frequency(d.cycles), 0.0);
-                (x, frame.area[1] + height * (d.block as f64 + 0.5))
-            })
+            .map(|d| frame.place(axes.frequency(d.cycles), axes.time(d.block, blocks)))
             .collect();
         let Some(&(x, y)) = points.get(points.len() / 2) else { continue };
         scene.add_with(

@@ -5,6 +5,7 @@
 //! a segment, e^{-2πi du/n} is a power series in u whose first TERMS terms are exact to rounding.
 //! One pass over the samples thus gives all bins, at the cost of TERMS multiplications each.
 
+use crate::parallel;
 use num_complex::Complex;
 use sparsefft::{Error, Samples};
 use std::f64::consts::TAU;
@@ -25,18 +26,11 @@ pub fn neighbourhood(signal: &dyn Samples, centre: u64) -> Result<Vec<Complex<f6
     let segments = n.div_ceil(length);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = segments.div_ceil(threads.min(segments));
-    let parts: Vec<Result<Vec<Complex<f64>>, Error>> = std::thread::scope(|s| {
-        let workers: Vec<_> = (0..segments)
-            .step_by(share as usize)
-            .map(|first| {
-                let last = (first + share).min(segments);
-                s.spawn(move || part(signal, centre, first..last, length))
-            })
-            .collect();
-        workers
-            .into_iter()
-            .map(|w| w.join().unwrap_or_else(|_| Err(Error::Source("a thread failed".into()))))
-            .collect()
+    let firsts = (0..segments).step_by(share as usize);
+    let mut parts: Vec<Result<Vec<Complex<f64>>, Error>> =
+        vec![Ok(Vec::new()); firsts.clone().count()];
+    parallel::each(parts.iter_mut().zip(firsts).collect(), |(out, first)| {
+        *out = part(signal, centre, first..(first + share).min(segments), length);
     });
     let mut out = vec![Complex::ZERO; 2 * HALF as usize + 1];
     for part in parts {
