@@ -7,7 +7,11 @@
 //!    become one, since a request costs more than the bytes between.
 //! 2. Several threads fetch the ranges.
 //! 3. What fails is asked for again, a few times, with growing pauses; then the transform ends
-//!    with an error that names the range.
+//!    with an error that names the range. A server that hardly sends anything fails, too: see
+//!    [`Patience`].
+//! 4. All answers must be parts of one object: its length and, where the server tells them, its
+//!    ETag and the time of its last change are those of the first answer. Otherwise the transform
+//!    ends, since samples of two recordings have no common spectrum.
 //!
 //! ```no_run
 //! use sparsefft::{Complex, Plan, Problem, Samples};
@@ -28,8 +32,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::Agent;
+use ureq::http::HeaderMap;
 
 /// A number that lies in a file, little-endian.
 pub trait Stored: Scalar {
@@ -66,23 +71,120 @@ const JOIN: u64 = 16 << 10;
 const LONGEST: u64 = 8 << 20;
 /// Requests at a time.
 const THREADS: usize = 16;
-/// Times a range is asked for.
-const TRIES: u32 = 5;
-/// Pause after the first failure; it doubles.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for one answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server is waited for.
+///
+/// - One request fails once `grace` and a second for every `rate` bytes received have passed, so a
+///   server that sends a byte now and then fails after about `grace`.
+/// - A range is asked for `tries` times, but not again once twice `grace` have passed.
+/// - A batch (all ranges of one call) fails once `grace`, two seconds for each round of requests
+///   (as many as are on their way at a time), and the time that its bytes take at `rate` on each
+///   connection have passed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Patience {
+    /// Times that a range is asked for (5).
+    pub tries: u32,
+    /// Pause after the first failure; it doubles (50 ms).
+    pub pause: Duration,
+    /// Time for a request that sends nothing (20 s).
+    pub grace: Duration,
+    /// Bytes per second that one connection must bring on average after that (4 KiB).
+    pub rate: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            tries: 5,
+            pause: Duration::from_millis(50),
+            grace: Duration::from_secs(20),
+            rate: 4 << 10,
+        }
+    }
+}
+
+impl Patience {
+    /// This many tries, and this pause after the first.
+    pub fn tries(mut self, tries: u32, pause: Duration) -> Self {
+        (self.tries, self.pause) = (tries.max(1), pause);
+        self
+    }
+
+    /// This much time for a request that sends nothing, and so many bytes per second after that.
+    pub fn speed(mut self, grace: Duration, rate: u64) -> Self {
+        (self.grace, self.rate) = (grace.max(Duration::from_millis(1)), rate.max(1));
+        self
+    }
+
+    /// The time that so many bytes take on one connection.
+    fn time_for(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.rate as f64)
+    }
+
+    /// The time for a batch of so many requests and bytes, so many requests at a time.
+    fn time_for_batch(&self, requests: u64, bytes: u64, threads: u64) -> Duration {
+        let rounds = requests.div_ceil(threads);
+        self.grace + Duration::from_secs(2 * rounds) + self.time_for(bytes / threads)
+    }
+}
+
+/// What tells one state of an object from another.
+#[derive(Debug, Clone, PartialEq)]
+struct Version {
+    size: u64,
+    etag: Option<String>,
+    modified: Option<String>,
+}
+
+impl Version {
+    fn new(size: u64, headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+        Version { size, etag: text("ETag"), modified: text("Last-Modified") }
+    }
+
+    /// How another answer shows that the object has changed since this one.
+    fn difference(&self, other: &Version) -> Option<String> {
+        if self.size != other.size {
+            return Some(format!("it had {} bytes, now {}", self.size, other.size));
+        }
+        let both = |a: &Option<String>, b: &Option<String>| a.clone().zip(b.clone());
+        match both(&self.etag, &other.etag) {
+            Some((a, b)) if a != b => return Some(format!("its ETag was {a}, now {b}")),
+            // A strong ETag says that every byte is the same.
+            Some((a, _)) if !a.starts_with("W/") => return None,
+            _ => {}
+        }
+        both(&self.modified, &other.modified)
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| format!("its last change was {a}, now {b}"))
+    }
+}
+
+/// Why a request failed, and whether another try may help.
+struct Failure {
+    why: String,
+    again: bool,
+}
+
+impl Failure {
+    fn last(why: impl Into<String>) -> Self {
+        Failure { why: why.into(), again: false }
+    }
+    fn passing(why: impl Into<String>) -> Self {
+        Failure { why: why.into(), again: true }
+    }
+}
 
 /// An object behind an address, read by ranges.
 #[derive(Debug)]
 pub struct Object {
     url: String,
-    size: u64,
+    /// That of the first answer; `None` before it.
+    version: Option<Version>,
     agent: Agent,
     join: u64,
     threads: usize,
-    tries: u32,
-    pause: Duration,
+    patience: Patience,
     fetched: AtomicU64,
     requests: AtomicU64,
 }
@@ -94,32 +196,44 @@ impl Object {
     /// [`Error::Source`] if it cannot be reached, does not have the object, or does not serve
     /// ranges.
     pub fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with(url, Patience::default())
+    }
+
+    /// [`open`](Object::open) with another patience.
+    ///
+    /// # Errors
+    /// As [`open`](Object::open).
+    pub fn open_with(url: &str, patience: Patience) -> Result<Self, Error> {
+        let grace = Some(patience.grace);
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT))
+            .timeout_connect(grace)
+            .timeout_send_request(grace)
+            .timeout_recv_response(grace)
+            .timeout_per_read(grace)
+            .timeout_per_write(grace)
             .max_idle_connections(THREADS)
             .max_idle_connections_per_host(THREADS)
             .build();
         let mut object = Object {
             url: url.to_string(),
-            size: 0,
+            version: None,
             agent: config.into(),
             join: JOIN,
             threads: THREADS,
-            tries: TRIES,
-            pause: PAUSE,
+            patience,
             fetched: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         };
         // The first byte tells the size of all, and whether ranges are served.
         let mut first = [0];
-        object.size = object.patiently(0, &mut first)?;
+        object.version = Some(object.patiently(0, &mut first, object.until(1, 1))?);
         Ok(object)
     }
 
     /// Bytes of the object.
     pub fn size(&self) -> u64 {
-        self.size
+        self.version.as_ref().map_or(0, |v| v.size)
     }
 
     /// Bytes fetched so far.
@@ -135,21 +249,34 @@ impl Object {
     /// Fetches one range.
     ///
     /// # Errors
-    /// [`Error::Source`] with the range, after the last try.
+    /// [`Error::Source`] with the range, after the last try; at once if the object has changed
+    /// since it was opened.
     pub fn read(&self, start: u64, out: &mut [u8]) -> Result<(), Error> {
-        if out.is_empty() { Ok(()) } else { self.patiently(start, out).map(|_| ()) }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let until = self.until(1, out.len() as u64);
+        self.patiently(start, out, until).map(|_| ())
     }
 
-    /// Fetches one range, again where that fails; the size of the object.
-    fn patiently(&self, start: u64, out: &mut [u8]) -> Result<u64, Error> {
-        let mut pause = self.pause;
+    /// When a batch of so many requests and bytes must be done.
+    fn until(&self, requests: usize, bytes: u64) -> Instant {
+        let threads = self.threads.min(requests).max(1) as u64;
+        Instant::now() + self.patience.time_for_batch(requests as u64, bytes, threads)
+    }
+
+    /// Fetches one range, again where that fails; the version of the object.
+    fn patiently(&self, start: u64, out: &mut [u8], until: Instant) -> Result<Version, Error> {
+        let Patience { mut pause, tries, grace, .. } = self.patience;
+        let began = Instant::now();
         let mut tried = 1;
         loop {
-            let (why, again) = match self.once(start, out) {
-                Ok(size) => return Ok(size),
+            let Failure { why, again } = match self.once(start, out, until) {
+                Ok(version) => return Ok(version),
                 Err(failure) => failure,
             };
-            if !again || tried >= self.tries {
+            let patient = tried < tries && began.elapsed() < 2 * grace && Instant::now() < until;
+            if !again || !patient {
                 let end = start + out.len() as u64;
                 let times = if tried == 1 { "once" } else { "again and again" };
                 return Err(Error::Source(format!(
@@ -163,41 +290,88 @@ impl Object {
         }
     }
 
-    /// Fetches one range; why not, and whether another try may help.
-    fn once(&self, start: u64, out: &mut [u8]) -> Result<u64, (String, bool)> {
+    /// Fetches one range.
+    fn once(&self, start: u64, out: &mut [u8], until: Instant) -> Result<Version, Failure> {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
         let last = start + out.len() as u64 - 1;
         let asked = self.agent.get(&self.url).header("Range", format!("bytes={start}-{last}"));
+        // Bytes of a compressed answer are not those of the object.
+        let asked = asked.header("Accept-Encoding", "identity");
         let mut answer = asked.call().map_err(|e| {
             let never = matches!(e, ureq::Error::BadUri(_) | ureq::Error::TlsRequired);
-            (e.to_string(), !never)
+            Failure { why: e.to_string(), again: !never }
         })?;
         let status = answer.status().as_u16();
         match status {
             206 => {}
             200 => {
-                let why = "the server does not serve ranges; download the file, or use a server \
-                           or store that does";
-                return Err((why.to_string(), false));
+                return Err(Failure::last(
+                    "the server does not serve ranges; download the file, or use a server or \
+                     store that does",
+                ));
             }
-            416 => return Err(("the object ends before this range".to_string(), false)),
-            408 | 425 | 429 | 500.. => return Err((format!("the server said {status}"), true)),
-            _ => return Err((format!("the server said {status}; check the address"), false)),
+            416 => {
+                return Err(Failure::last(match &self.version {
+                    None => "the object is empty; give one with at least one sample",
+                    Some(version) if last < version.size => {
+                        "the object has become shorter while it was read; read it again when \
+                         nothing writes to it"
+                    }
+                    Some(_) => "the object ends before this range",
+                }));
+            }
+            408 | 425 | 429 | 500.. => {
+                return Err(Failure::passing(format!("the server said {status}")));
+            }
+            _ => {
+                return Err(Failure::last(format!("the server said {status}; check the address")));
+            }
         }
-        let range = answer.headers().get("Content-Range").and_then(|v| v.to_str().ok());
+        let headers = answer.headers();
+        let encoding = headers.get("Content-Encoding").and_then(|v| v.to_str().ok());
+        if let Some(encoding) = encoding.filter(|e| !e.eq_ignore_ascii_case("identity")) {
+            return Err(Failure::last(format!(
+                "the server sent a part in the encoding '{}'; it must send the bytes as they are",
+                encoding.escape_debug()
+            )));
+        }
+        let range = headers.get("Content-Range").and_then(|v| v.to_str().ok());
         let (first, size) = range.and_then(content_range).ok_or_else(|| {
-            (
-                "the server sent a range without saying which; it must send Content-Range".into(),
-                false,
+            Failure::last(
+                "the server sent a range without saying which; it must send Content-Range",
             )
         })?;
         if first != start {
-            return Err((format!("the server sent bytes from {first} on"), true));
+            return Err(Failure::passing(format!("the server sent bytes from {first} on")));
+        }
+        let version = Version::new(size, headers);
+        if let Some(how) = self.version.as_ref().and_then(|v| v.difference(&version)) {
+            return Err(Failure::last(format!(
+                "the object has changed while it was read ({how}); read it again when nothing \
+                 writes to it"
+            )));
         }
         let mut body = answer.body_mut().as_reader();
-        body.read_exact(out).map_err(|e| (format!("the answer broke off: {e}"), true))?;
+        let mut got = 0;
+        while got < out.len() {
+            let more = body.read(&mut out[got..]);
+            let more = more.map_err(|e| Failure::passing(format!("the answer broke off: {e}")))?;
+            if more == 0 {
+                return Err(Failure::passing(format!("the answer broke off after {got} bytes")));
+            }
+            got += more;
+            let slow = began.elapsed() > self.patience.grace + self.patience.time_for(got as u64);
+            if got < out.len() && (slow || Instant::now() > until) {
+                let time = began.elapsed().as_secs_f64();
+                return Err(Failure::passing(format!(
+                    "the server is too slow: {got} of {} bytes in {time:.1} s",
+                    out.len()
+                )));
+            }
+        }
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
-        Ok(size)
+        Ok(version)
     }
 
     /// Fetches `size` bytes at each of these places, in any order, and hands them to `take` with
@@ -248,6 +422,7 @@ impl Object {
         take: impl Fn(usize, &[u8]) + Sync,
     ) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
+        let until = self.until(ranges.len(), ranges.iter().map(|r| r.end - r.start).sum());
         let failed = Mutex::new(None);
         let work = || {
             let mut bytes = Vec::new();
@@ -256,7 +431,8 @@ impl Object {
                 let Some(range) = ranges.get(i) else { return };
                 bytes.clear();
                 bytes.resize((range.end - range.start) as usize, 0);
-                if let Err(error) = self.read(range.start, &mut bytes) {
+                let got = self.patiently(range.start, &mut bytes, until);
+                if let Err(error) = got {
                     // The others need not begin anything new.
                     next.store(ranges.len(), Ordering::Relaxed);
                     failed.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
@@ -267,7 +443,10 @@ impl Object {
         };
         std::thread::scope(|s| {
             for _ in 1..self.threads.min(ranges.len()) {
-                s.spawn(work);
+                // Where no more threads are to be had, those that are there do the work.
+                if std::thread::Builder::new().spawn_scoped(s, work).is_err() {
+                    break;
+                }
             }
             work();
         });
@@ -298,12 +477,20 @@ impl<T: Stored> Remote<T> {
     /// As [`Object::open`]; if the object is shorter than the offset, or its end is no whole
     /// number.
     pub fn open(url: &str, offset: u64) -> Result<Self, Error> {
-        let object = Object::open(url)?;
-        let bytes = object.size.checked_sub(offset).filter(|b| b.is_multiple_of(T::SIZE as u64));
+        Self::open_with(url, offset, Patience::default())
+    }
+
+    /// [`open`](Remote::open) with another patience.
+    ///
+    /// # Errors
+    /// As [`open`](Remote::open).
+    pub fn open_with(url: &str, offset: u64, patience: Patience) -> Result<Self, Error> {
+        let object = Object::open_with(url, patience)?;
+        let bytes = object.size().checked_sub(offset).filter(|b| b.is_multiple_of(T::SIZE as u64));
         let Some(bytes) = bytes else {
             return Err(Error::Source(format!(
                 "{url}: {} bytes from byte {offset} on are no whole number of samples of {} bytes",
-                object.size,
+                object.size(),
                 T::SIZE
             )));
         };
@@ -337,7 +524,7 @@ impl<T: Stored> Remote<T> {
     /// Times that a range is asked for before the transform ends with an error (default 5), and
     /// the pause after the first (default 50 ms; it doubles).
     pub fn tries(mut self, tries: u32, pause: Duration) -> Self {
-        (self.object.tries, self.object.pause) = (tries.max(1), pause);
+        self.object.patience = self.object.patience.tries(tries, pause);
         self
     }
 

@@ -1,7 +1,7 @@
 //! Against a server of this file's own: peaks from few bytes, faults, and servers without ranges.
 
 use sparsefft::{Complex, Error, Plan, Problem, Samples};
-use sparsefft_http::{Object, Remote};
+use sparsefft_http::{Object, Patience, Remote};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -20,6 +20,16 @@ enum Manners {
     /// Sends the whole file whatever is asked for.
     NoRanges,
     Missing,
+    /// After the first request, a byte now and then, without end.
+    Drip,
+    /// The same within the headers.
+    DripHeaders,
+    /// After the first request, no answer at all.
+    Silent,
+    /// Every answer with these headers; after so many requests with the second ones.
+    Versions(usize, &'static str, &'static str),
+    /// After so many requests the object is so much longer, or shorter.
+    Resized(usize, i64),
 }
 
 struct Server {
@@ -81,6 +91,22 @@ fn answer(
     if manners == Manners::Missing {
         return write!(stream, "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n{close}\r\n");
     }
+    if manners == Manners::Silent && i > 0 {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    if manners == Manners::DripHeaders && i > 0 {
+        write!(stream, "HTTP/1.1 206 Part\r\nX-Slow: ")?;
+        return drip(stream);
+    }
+    let (mut size, mut more) = (data.len(), "");
+    match manners {
+        Manners::Versions(after, early, late) => more = if i < after { early } else { late },
+        Manners::Resized(after, by) if i >= after => size = (size as i64 + by) as usize,
+        _ => {}
+    }
+    if range.is_some_and(|(first, _)| first >= size) {
+        return write!(stream, "HTTP/1.1 416 None\r\nContent-Length: 0\r\n{close}\r\n");
+    }
     let (Some((first, last)), false) = (range, manners == Manners::NoRanges) else {
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{close}\r\n", data.len())?;
         return stream.write_all(data);
@@ -89,13 +115,24 @@ fn answer(
     let part = &data[first..=last];
     write!(
         stream,
-        "HTTP/1.1 206 Part\r\nContent-Range: bytes {first}-{last}/{}\r\nContent-Length: {}\r\n{close}\r\n",
-        data.len(),
+        "HTTP/1.1 206 Part\r\nContent-Range: bytes {first}-{last}/{size}\r\nContent-Length: {}\r\n\
+         {more}{close}\r\n",
         part.len()
     )?;
+    if manners == Manners::Drip && i > 0 {
+        return drip(stream);
+    }
     sent.fetch_add(part.len() as u64, Ordering::SeqCst);
     std::thread::sleep(Duration::from_micros(300));
     stream.write_all(if faulty { &part[..part.len() / 2] } else { part })
+}
+
+/// A byte every few milliseconds, until the client has had enough.
+fn drip(mut stream: TcpStream) -> std::io::Result<()> {
+    loop {
+        stream.write_all(b"x")?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A noisy recording of 2^20 samples as cf32 behind a header of 128 bytes.
@@ -192,4 +229,103 @@ fn servers_that_cannot_help_are_told_apart() {
     let secure = Object::open("https://127.0.0.1:1/x").unwrap_err().to_string();
     assert!(secure.contains("https://127.0.0.1:1/x"), "{secure}");
     assert!(Object::open("no address").is_err());
+}
+
+/// Without a deadline these would go on for a day: a byte every 5 ms for 16 MiB.
+#[test]
+fn servers_that_hardly_send_anything_are_given_up() {
+    let grace = Duration::from_millis(500);
+    for manners in [Manners::Drip, Manners::DripHeaders, Manners::Silent] {
+        let server = serve(vec![1; 16 << 20], manners);
+        let patience = Patience::default().tries(2, SHORT).speed(grace, 1 << 20);
+        let object = Object::open_with(&server.url, patience).unwrap();
+        let error = object.read(0, &mut vec![0; 16 << 20]).unwrap_err().to_string();
+        let word = if manners == Manners::Drip { "too slow" } else { "timeout" };
+        assert!(error.contains(word) && error.contains("bytes 0..16777216"), "{error}");
+        assert!(object.requests() <= 1 + 2, "{}", object.requests());
+        // As a source of samples: the transform ends with that error.
+        let remote = Remote::<f32>::open_with(&server.url, 0, patience);
+        let mut out = vec![Complex::ZERO; 5000];
+        let error = match remote {
+            Ok(remote) => remote.read_range(0, &mut out).unwrap_err(),
+            // The first request of this server was that of the object above.
+            Err(error) => error,
+        };
+        assert!(matches!(error, Error::Source(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_slow_server_that_goes_on_is_waited_for() {
+    // 40 pieces of 100 bytes, far slower than the grace alone allows, but fast enough.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x.bin", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            let mut len = 0;
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(range) = line.to_ascii_lowercase().strip_prefix("range: bytes=0-") {
+                    len = 1 + range.trim().parse::<usize>().unwrap();
+                }
+                line.clear();
+            }
+            let head = format!("HTTP/1.1 206 Part\r\nContent-Range: bytes 0-{}/4000", len - 1);
+            write!(stream, "{head}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n").unwrap();
+            for piece in vec![7u8; len].chunks(100) {
+                stream.write_all(piece).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let patience = Patience::default().tries(1, SHORT).speed(Duration::from_millis(500), 100);
+    let object = Object::open_with(&url, patience).unwrap();
+    let mut out = vec![0; 4000];
+    object.read(0, &mut out).unwrap();
+    assert!(out.iter().all(|&b| b == 7));
+}
+
+#[test]
+fn objects_that_change_are_refused() {
+    let read = |manners| {
+        let server = serve(vec![1; 100_000], manners);
+        let object = Object::open(&server.url).unwrap();
+        let mut out = [0; 10];
+        let reads = (0..20u64).try_for_each(|i| object.read(i * 4000, &mut out));
+        reads.map(|()| object.requests()).map_err(|e| e.to_string())
+    };
+    let changed = |manners, words: &[&str]| {
+        let error = read(manners).unwrap_err();
+        for word in words {
+            assert!(error.contains(word), "'{word}' is missing in: {error}");
+        }
+        assert!(error.contains("(1)"), "asked for again: {error}");
+    };
+    let etag = |tag| Manners::Versions(5, "ETag: \"a1\"\r\n", tag);
+    changed(etag("ETag: \"b2\"\r\n"), &["has changed", "\"a1\"", "\"b2\"", "bytes 16000..16010"]);
+    let late = "Last-Modified: Thu, 19 Nov 2026 03:00:01 GMT\r\n";
+    let early = "Last-Modified: Thu, 19 Nov 2026 03:00:00 GMT\r\n";
+    changed(Manners::Versions(5, early, late), &["has changed", "03:00:00", "03:00:01"]);
+    changed(Manners::Resized(5, 1), &["has changed", "100000 bytes", "100001"]);
+    changed(Manners::Resized(5, -70_000), &["has changed", "100000 bytes", "30000"]);
+    changed(Manners::Resized(15, -70_000), &["has become shorter"]);
+    // A weak ETag does not say that every byte is the same.
+    let weak = "ETag: W/\"a1\"\r\nLast-Modified: Thu, 19 Nov 2026 03:00:00 GMT\r\n";
+    let weaker = "ETag: W/\"a1\"\r\nLast-Modified: Thu, 19 Nov 2026 03:00:01 GMT\r\n";
+    changed(Manners::Versions(5, weak, weaker), &["has changed", "03:00:01"]);
+    // What is told by some answers only, or told alike, is no change; nor are two clocks of servers
+    // that agree on a strong ETag.
+    assert_eq!(read(Manners::Versions(5, "ETag: \"a1\"\r\n", "")), Ok(21));
+    assert_eq!(read(Manners::Versions(5, "", late)), Ok(21));
+    assert_eq!(read(Manners::Versions(0, weak, weak)), Ok(21));
+    let strong = "ETag: \"a1\"\r\nLast-Modified: Thu, 19 Nov 2026 03:00:00 GMT\r\n";
+    let other = "ETag: \"a1\"\r\nLast-Modified: Thu, 19 Nov 2026 03:00:01 GMT\r\n";
+    assert_eq!(read(Manners::Versions(5, strong, other)), Ok(21));
+    let packed = "Content-Encoding: gzip\r\n";
+    let error = Object::open(&serve(vec![1; 10], Manners::Versions(0, "", packed)).url);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("gzip") && error.contains("as they are"), "{error}");
+    let empty = Object::open(&serve(vec![1; 10], Manners::Resized(0, -10)).url).unwrap_err();
+    assert!(empty.to_string().contains("empty"), "{empty}");
 }
