@@ -22,8 +22,10 @@ int main(void) {
     }
     for (uint64_t i = 0; i < found; i++)
         printf("bin %llu = %.3f%+.3fi\n", (unsigned long long)peaks[i].index, peaks[i].re, peaks[i].im);
-    printf("%s, %llu of %llu samples read\n",
-           certificate.verdict == SPARSEFFT_UNCERTIFIED ? certificate.reason : "certified",
+    const char *verdict = certificate.verdict == SPARSEFFT_CERTIFIED     ? "certified"
+                          : certificate.verdict == SPARSEFFT_DENSE_EXACT ? "every coefficient computed"
+                                                                         : certificate.reason;
+    printf("%s, %llu of %llu samples read\n", verdict,
            (unsigned long long)certificate.samples_read, (unsigned long long)n);
     sparsefft_destroy_plan(plan);
     free(x);

@@ -58,7 +58,8 @@
 // Memory could not be allocated, or threads could not be started.
 #define SPARSEFFT_ERROR_MEMORY 8
 
-// The algorithm that was asked for cannot run for this n and k.
+// The algorithm that was asked for cannot run for this n and k, or k is too large for any sparse
+// one where a dense FFT is not allowed.
 #define SPARSEFFT_ERROR_UNSUPPORTED 9
 
 // A bug in the library; please report it.
@@ -165,10 +166,13 @@ typedef struct {
   // One of SPARSEFFT_TAPER_...
   int taper;
   // Number of threads. 0: the calling thread, helped by all cores where that is worth while.
-  // Otherwise the plan keeps this many threads of its own. The answer does not depend on it.
+  // Otherwise the plan keeps this many threads of its own, but at most four for each core of the
+  // machine. The answer does not depend on it.
   int threads;
   // For SPARSEFFT_TAPER_KAISER.
   double kaiser_beta;
+  // Not 0: ignore `seed` and draw one, as sparsefft_random_seed does. The certificate tells it.
+  int draw_seed;
 } sparsefft_options;
 
 // One Fourier coefficient: X[index] = re + i im.
@@ -184,10 +188,17 @@ typedef struct {
 // Whether an answer accounts for the whole signal, and what it took to get it. Set `size` first:
 //
 //     sparsefft_certificate certificate = {.size = sizeof certificate};
+//
+// Not covered: whoever makes the signal and knows the seed can hide a tone from the samples that
+// will be read; against such a source draw the seed (sparsefft_options.draw_seed).
+//
+// The signal-to-noise ratio of a coefficient of an answer that may be relied on, in one bin of the
+// whole record: |X|^2 / (n noise_floor^2), with X unnormalised.
 typedef struct {
   // sizeof(sparsefft_certificate), set by the caller.
   size_t size;
-  // SPARSEFFT_CERTIFIED, SPARSEFFT_UNCERTIFIED or SPARSEFFT_DENSE_EXACT.
+  // SPARSEFFT_CERTIFIED, SPARSEFFT_UNCERTIFIED or SPARSEFFT_DENSE_EXACT. An answer may be relied
+  // on unless this is SPARSEFFT_UNCERTIFIED.
   int verdict;
   // The algorithm that produced the answer.
   int algorithm;
@@ -211,6 +222,12 @@ typedef struct {
   uint32_t attempts;
   // Why the verdict is not SPARSEFFT_CERTIFIED, or an empty string; cut to fit.
   char reason[252];
+  // Seed of the random choices.
+  uint64_t seed;
+  // Largest share of the signal's power that a steady or slowly moving narrow-band rest (a weak
+  // sweep, a modulated carrier) could hold unnoticed. 1 where nothing was tested, 0 of a dense
+  // answer.
+  double rest_limit;
 } sparsefft_certificate;
 
 // Asks for samples: writes the real part of sample indices[i] to samples[2 i] and its imaginary
@@ -288,6 +305,9 @@ int sparsefft_sample_indices(const sparsefft_plan *plan, uint64_t *indices, uint
 // Writes what a plan will do, and why, in words; as snprintf, at most `size` bytes with the final
 // zero, and returns how many bytes the whole text has without it.
 size_t sparsefft_explain(const sparsefft_plan *plan, char *text, size_t size);
+
+// A seed that nobody could foretell, drawn from the operating system's randomness, below 2^53.
+uint64_t sparsefft_random_seed(void);
 
 // What an error code means, in general.
 const char *sparsefft_error_string(int error);

@@ -34,7 +34,8 @@ pub const SPARSEFFT_ERROR_OVERFLOW: c_int = 6;
 pub const SPARSEFFT_ERROR_CALLBACK: c_int = 7;
 /// Memory could not be allocated, or threads could not be started.
 pub const SPARSEFFT_ERROR_MEMORY: c_int = 8;
-/// The algorithm that was asked for cannot run for this n and k.
+/// The algorithm that was asked for cannot run for this n and k, or k is too large for any sparse
+/// one where a dense FFT is not allowed.
 pub const SPARSEFFT_ERROR_UNSUPPORTED: c_int = 9;
 /// A bug in the library; please report it.
 pub const SPARSEFFT_ERROR_INTERNAL: c_int = 10;
@@ -123,10 +124,13 @@ pub struct sparsefft_options {
     /// One of SPARSEFFT_TAPER_...
     pub taper: c_int,
     /// Number of threads. 0: the calling thread, helped by all cores where that is worth while.
-    /// Otherwise the plan keeps this many threads of its own. The answer does not depend on it.
+    /// Otherwise the plan keeps this many threads of its own, but at most four for each core of the
+    /// machine. The answer does not depend on it.
     pub threads: c_int,
     /// For SPARSEFFT_TAPER_KAISER.
     pub kaiser_beta: f64,
+    /// Not 0: ignore `seed` and draw one, as sparsefft_random_seed does. The certificate tells it.
+    pub draw_seed: c_int,
 }
 
 /// One Fourier coefficient: X[index] = re + i im.
@@ -144,12 +148,19 @@ pub struct sparsefft_peak {
 /// Whether an answer accounts for the whole signal, and what it took to get it. Set `size` first:
 ///
 ///     sparsefft_certificate certificate = {.size = sizeof certificate};
+///
+/// Not covered: whoever makes the signal and knows the seed can hide a tone from the samples that
+/// will be read; against such a source draw the seed (sparsefft_options.draw_seed).
+///
+/// The signal-to-noise ratio of a coefficient of an answer that may be relied on, in one bin of the
+/// whole record: |X|^2 / (n noise_floor^2), with X unnormalised.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sparsefft_certificate {
     /// sizeof(sparsefft_certificate), set by the caller.
     pub size: usize,
-    /// SPARSEFFT_CERTIFIED, SPARSEFFT_UNCERTIFIED or SPARSEFFT_DENSE_EXACT.
+    /// SPARSEFFT_CERTIFIED, SPARSEFFT_UNCERTIFIED or SPARSEFFT_DENSE_EXACT. An answer may be relied
+    /// on unless this is SPARSEFFT_UNCERTIFIED.
     pub verdict: c_int,
     /// The algorithm that produced the answer.
     pub algorithm: c_int,
@@ -173,6 +184,12 @@ pub struct sparsefft_certificate {
     pub attempts: u32,
     /// Why the verdict is not SPARSEFFT_CERTIFIED, or an empty string; cut to fit.
     pub reason: [c_char; 252],
+    /// Seed of the random choices.
+    pub seed: u64,
+    /// Largest share of the signal's power that a steady or slowly moving narrow-band rest (a weak
+    /// sweep, a modulated carrier) could hold unnoticed. 1 where nothing was tested, 0 of a dense
+    /// answer.
+    pub rest_limit: f64,
 }
 
 /// A transform made ready.
@@ -217,7 +234,7 @@ impl From<Error> for Failure {
             Error::Overflow { .. } => SPARSEFFT_ERROR_OVERFLOW,
             Error::Source(_) => SPARSEFFT_ERROR_CALLBACK,
             Error::OutOfMemory { .. } => SPARSEFFT_ERROR_MEMORY,
-            Error::Unsupported { .. } => SPARSEFFT_ERROR_UNSUPPORTED,
+            Error::Unsupported { .. } | Error::NotSparse { .. } => SPARSEFFT_ERROR_UNSUPPORTED,
             _ => SPARSEFFT_ERROR_INTERNAL,
         };
         Failure { code, message: error.to_string() }
@@ -309,8 +326,9 @@ fn choice<T: Copy>(table: &[T], value: c_int, name: &str) -> Result<T, Failure> 
 
 impl sparsefft_options {
     fn plan(&self, n: u64, k: u64) -> Result<sparsefft_plan, Failure> {
+        let seed = if self.draw_seed != 0 { sparse::random_seed() } else { self.seed };
         let mut problem = Problem::new(n)
-            .seed(self.seed)
+            .seed(seed)
             .algorithm(choice(&Algorithm::ALL, self.algorithm, "algorithm")?)
             .noise(choice(
                 &[Noise::Unknown, Noise::Exact, Noise::Snr(self.snr)],
@@ -337,21 +355,22 @@ impl sparsefft_options {
             problem = problem.failure_probability(self.failure_probability);
         }
         let norm = choice(&[Norm::Backward, Norm::Ortho, Norm::Forward], self.norm, "norm")?;
-        let pool = match self.threads {
-            0 => None,
-            1..=4096 => {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads as usize);
-                Some(pool.build().map_err(|e| {
-                    let message = format!("options->threads = {}: {e}", self.threads);
-                    Failure::new(SPARSEFFT_ERROR_MEMORY, message)
-                })?)
-            }
-            bad => {
-                let message = format!("options->threads = {bad}; it must be from 0 to 4096");
-                return Err(Failure::new(SPARSEFFT_ERROR_OPTION, message));
-            }
+        let threads = usize::try_from(self.threads).map_err(|_| {
+            let message = format!("options->threads = {}; it must be 0 or more", self.threads);
+            Failure::new(SPARSEFFT_ERROR_OPTION, message)
+        })?;
+        let plan = Plan::new(problem)?;
+        let pool = if threads == 0 {
+            None
+        } else {
+            let threads = threads.min(sparse::most_threads());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            Some(pool.map_err(|e| {
+                let message = format!("options->threads: {threads} cannot be started: {e}");
+                Failure::new(SPARSEFFT_ERROR_MEMORY, message)
+            })?)
         };
-        Ok(sparsefft_plan { plan: Plan::new(problem)?, norm, pool })
+        Ok(sparsefft_plan { plan, norm, pool })
     }
 }
 
@@ -509,6 +528,8 @@ fn certificate(spectrum: &Spectrum, size: usize) -> sparsefft_certificate {
         seconds: r.elapsed.as_secs_f64(),
         attempts: c.attempts,
         reason,
+        seed: r.seed,
+        rest_limit: c.rest_limit,
     }
 }
 
@@ -665,14 +686,18 @@ pub unsafe extern "C" fn sparsefft_sample_indices(
             let message = format!("indices is NULL, but *count says that it has room for {room}");
             return Err(Failure::new(SPARSEFFT_ERROR_NULL, message));
         }
+        let mut all = plan.plan.sample_indices();
         let mut total = 0;
-        for index in plan.plan.sample_indices() {
-            if total < room {
-                // SAFETY: below the room that there is.
-                unsafe { indices.add(total as usize).write(index) };
-            }
+        for index in all.by_ref().take(usize::try_from(room).unwrap_or(usize::MAX)) {
+            // SAFETY: below the room that there is.
+            unsafe { indices.add(total as usize).write(index) };
             total += 1;
         }
+        // A dense transform reads up to 2^52 samples, which must not be counted one by one.
+        total += match all.size_hint() {
+            (least, Some(most)) if least == most => least as u64,
+            _ => all.count() as u64,
+        };
         // SAFETY: checked not to be NULL.
         unsafe { *count = total };
         Ok(())
@@ -706,6 +731,12 @@ pub unsafe extern "C" fn sparsefft_explain(
         Ok(())
     });
     length
+}
+
+/// A seed that nobody could foretell, drawn from the operating system's randomness, below 2^53.
+#[unsafe(no_mangle)]
+pub extern "C" fn sparsefft_random_seed() -> u64 {
+    sparse::random_seed()
 }
 
 /// What an error code means, in general.

@@ -283,6 +283,84 @@ static void bad_input(void) {
     puts("bad input");
 }
 
+/* What is too large is refused with a sentence, whatever was asked for. */
+static void limits(void) {
+    const uint64_t huge = (uint64_t)1 << 40;
+    /* No sparse transform, and too long for a dense one. */
+    refused(huge, huge, NULL, SPARSEFFT_ERROR_UNSUPPORTED, "too many for a sparse transform");
+    /* Planned, since planning costs nothing; but there is no room for it. */
+    for (int algorithm = SPARSEFFT_EXACT; algorithm <= SPARSEFFT_DENSE; algorithm++) {
+        if (algorithm == SPARSEFFT_COMB_VOTE) continue;
+        sparsefft_options options = {.size = sizeof options};
+        options.algorithm = algorithm;
+        options.threads = 1;
+        sparsefft_plan *plan = sparsefft_plan_1d(huge << 5, huge >> 4, &options, NULL);
+        CHECK(plan);
+        struct source source = {0, 0};
+        sparsefft_peak peak;
+        uint64_t found = 1;
+        CHECK(sparsefft_execute_callback(plan, read_samples, &source, &peak, &found, NULL) ==
+              SPARSEFFT_ERROR_MEMORY);
+        CHECK(strstr(sparsefft_last_error(), "bytes of memory"));
+        CHECK(source.asked == 0 && found == 1);
+        if (algorithm == SPARSEFFT_DENSE) {
+            /* They are not counted one by one. */
+            uint64_t few[3] = {9, 9, 9}, count = 2;
+            CHECK(!sparsefft_sample_indices(plan, few, &count));
+            CHECK(count == huge << 5 && few[0] == 0 && few[1] == 1 && few[2] == 9);
+        }
+        sparsefft_destroy_plan(plan);
+    }
+    /* Any number of threads: as many are started as make sense. */
+    sparsefft_options options = {.size = sizeof options};
+    options.threads = 1000000000;
+    sparsefft_plan *plan = sparsefft_plan_1d(N, K, &options, NULL);
+    CHECK(plan);
+    double complex *x = signal_f64();
+    sparsefft_peak peaks[K];
+    uint64_t found = K;
+    CHECK(!sparsefft_execute_complex_f64(plan, (double *)x, peaks, &found, NULL));
+    check_peaks(peaks, found, N, 1e-9);
+    sparsefft_destroy_plan(plan);
+    /* Samples near the largest number: a right answer or an error, nothing that is no number. */
+    float *large = malloc(N * sizeof *large);
+    for (int t = 0; t < N; t++) large[t] = 3e38f;
+    plan = sparsefft_plan_1d(N, 1, NULL, NULL);
+    found = K;
+    CHECK(!sparsefft_execute_real_f32(plan, large, peaks, &found, NULL));
+    CHECK(found == 1 && fabs(peaks[0].re / ((double)3e38f * N) - 1) < 1e-9);
+    double *larger = malloc(N * sizeof *larger);
+    for (int t = 0; t < N; t++) larger[t] = 1.7e308;
+    CHECK(sparsefft_execute_real_f64(plan, larger, peaks, &found, NULL) ==
+          SPARSEFFT_ERROR_OVERFLOW);
+    sparsefft_destroy_plan(plan);
+    free(x), free(large), free(larger);
+    puts("limits");
+}
+
+static void drawn_seeds(void) {
+    uint64_t one = sparsefft_random_seed(), two = sparsefft_random_seed();
+    CHECK(one != two && one >> 53 == 0 && two >> 53 == 0);
+    double complex *x = signal_f64();
+    uint64_t seeds[3];
+    for (int i = 0; i < 3; i++) {
+        sparsefft_options options = {.size = sizeof options};
+        options.seed = 5;
+        options.draw_seed = i > 0;
+        sparsefft_plan *plan = sparsefft_plan_1d(N, K, &options, NULL);
+        sparsefft_peak peaks[K];
+        uint64_t found = K;
+        sparsefft_certificate certificate = {.size = sizeof certificate};
+        CHECK(!sparsefft_execute_complex_f64(plan, (double *)x, peaks, &found, &certificate));
+        check_peaks(peaks, found, N, 1e-9);
+        seeds[i] = certificate.seed;
+        sparsefft_destroy_plan(plan);
+    }
+    CHECK(seeds[0] == 5 && seeds[1] != 5 && seeds[1] != seeds[2]);
+    free(x);
+    puts("drawn seeds");
+}
+
 static void doubt(void) {
     /* A click has a flat spectrum: nothing sparse about it. */
     double *x = calloc(N, sizeof *x);
@@ -353,6 +431,8 @@ int main(void) {
     little_room();
     callbacks();
     bad_input();
+    limits();
+    drawn_seeds();
     doubt();
     threads();
     puts("all passed");
