@@ -1,6 +1,8 @@
 """Bad input gives the exception that its users expect, with a message that names the argument."""
 
+import pathlib
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -60,6 +62,13 @@ def test_the_bad_signal_of_a_batch_is_named():
         ({"workers": 0}, ValueError, "workers = 0"),
         ({"workers": -1000}, ValueError, "workers = -1000"),
         ({"workers": 1.5}, TypeError, "workers must be an integer or None, not float"),
+        ({"workers": True}, TypeError, "workers must be an integer or None, not bool"),
+        ({"workers": "2"}, TypeError, "workers must be an integer or None, not str"),
+        ({"workers": -(10**30)}, ValueError, "workers = -1000"),
+        ({"k": True}, TypeError, "k must be a non-negative integer or None, not bool"),
+        ({"seed": "any"}, ValueError, "seed = 'any': it must be an integer or 'random'"),
+        ({"seed": True}, TypeError, "seed must be an integer"),
+        ({"seed": np.arange(2)}, TypeError, "seed"),
         ({"seed": -1}, ValueError, "seed = -1"),
         ({"seed": 1.5}, TypeError, "seed must be an integer"),
         ({"tol": 2.0}, ValueError, "tol = 2 is out of range"),
@@ -114,6 +123,121 @@ def test_plans_check_their_arguments():
         sparsefft.Plan(8, failure_probability=0.9)
     with pytest.raises(ValueError, match="x: the signal has 9 samples but the plan is for n = 8"):
         sparsefft.Plan(8).transform(np.ones(9))
+
+
+def test_single_precision_values_that_do_not_fit(rng):
+    # The sums fit in 64 bits, not in complex64, which the answer has for 32-bit input.
+    x = np.full(1 << 20, 1e33, np.float32)
+    full = 1e33 * (1 << 20)
+    for k in (1, None):
+        for call in (sparsefft.fft, sparsefft.rfft):
+            with pytest.raises(OverflowError, match=r"x: the coefficient at index 0 .*complex64"):
+                call(x, k)
+    with pytest.raises(OverflowError, match=r"signal \[1\] of the other axes|complex64"):
+        sparsefft.fft(np.stack([np.ones_like(x), x]), 1)
+    with pytest.raises(OverflowError, match="complex64"):
+        sparsefft.Plan(len(x), 1).transform(x.astype(np.complex64))
+    # What the message says to do.
+    forward = sparsefft.fft(x, 1, norm="forward")
+    assert forward.values.dtype == np.complex64
+    np.testing.assert_allclose(forward.values, 1e33, rtol=1e-6)
+    np.testing.assert_allclose(sparsefft.fft(x.astype(float), 1).values, full, rtol=1e-6)
+    # Both parts fit, their magnitude does not: no warning, and the order is right.
+    big = sparsefft.fft(tones(4096, {7: 8e34 * (1 + 1j), 9: 1e34}).astype(np.complex64), 2)
+    assert np.isfinite(big.values).all()
+    assert big.top(1)[0] == [7]
+    assert "inf" not in repr(big)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_double_precision_values_that_do_not_fit(dtype):
+    for n in (1000, 1 << 14, 10_007):
+        for size in (1e290, 1e300, 1e303, 1e304, 1e305, 1e306, 1e308):
+            x = np.full(n, size, dtype)
+            for algorithm in ("auto", "exact", "robust", "dense"):
+                try:
+                    spectrum = sparsefft.fft(x, 1, algorithm=algorithm)
+                except OverflowError as error:
+                    assert "overflow" in str(error)
+                    continue
+                assert np.isfinite(spectrum.values).all()
+                if spectrum.certificate.is_reliable:
+                    np.testing.assert_allclose(spectrum.values, size * n, rtol=1e-9)
+
+
+def test_synthesis_that_does_not_fit():
+    n = 1024
+    values = np.full(100, 3e38, np.complex64)
+    spectrum = sparsefft.SparseSpectrum(n, np.arange(100), values, None, "forward")
+    with pytest.raises(OverflowError, match="do not fit complex64"):
+        spectrum.synthesize()
+
+
+def test_what_no_memory_holds():
+    n = 1 << 45
+    for algorithm in ("exact", "robust", "vote", "dense"):
+        plan = sparsefft.Plan(n, 1 << 36, algorithm=algorithm)
+        with pytest.raises(MemoryError, match=f"n = {n} samples needs .* bytes of memory"):
+            plan.transform_from(np.ones_like)
+    with pytest.raises(ValueError, match="use a smaller k"):
+        sparsefft.Sketch(n, 1 << 36)
+    with pytest.raises(MemoryError, match=f"n = {n}, do not fit"):
+        sparsefft.Plan(n, 1, algorithm="dense").sample_indices()
+    with pytest.raises(ValueError, match="too many for a sparse transform"):
+        sparsefft.Plan(1 << 40, 1 << 40)
+
+
+def _threads():
+    status = pathlib.Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("the number of threads is read from /proc")
+    return int(status.read_text().split("Threads:")[1].split()[0])
+
+
+def test_any_number_of_workers_starts_few_threads():
+    most = _native.most_threads()
+    x = tones(1 << 12, {5: 1})
+    sparsefft.fft(x, 1, workers=2)
+    before = _threads()
+    for workers in (10**9, 2**63, 10**30, *range(1, 200)):
+        assert sparsefft.fft(x, 1, workers=workers).indices.tolist() == [5]
+        dense.fft(x, workers=workers)
+        sparsefft.Plan(1 << 12, 1, workers=workers)
+    # A few pools are kept; the threads of the others end on their own.
+    deadline = time.monotonic() + 60
+    while _threads() > before + 5 * most and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _threads() <= before + 5 * most
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        sparsefft.Plan(64, 1),
+        sparsefft.Sketch(1 << 16, 4),
+        sparsefft.fft(X, 1),
+        sparsefft.fft(np.stack([X, X]), 1),
+        sparsefft.fft(X, 1).certificate,
+        sparsefft.fft(X, 1).report,
+        _native.Plan(
+            64, 1, real=False, tol=None, snr=None, failure_probability=None, algorithm="auto",
+            taper=None, fallback="auto", seed=0,
+        ),
+        sparsefft.fft(X, 1)._run,
+        sparsefft.Sketch(1 << 16, 4)._native,
+    ],
+    ids=lambda thing: type(thing).__module__ + "." + type(thing).__name__,
+)
+def test_attributes_cannot_be_written(thing):
+    names = [name for name in dir(thing) if not name.startswith("_")]
+    assert names
+    before = {name: repr(getattr(thing, name)) for name in names if name != "missing"}
+    for name in [*names, "no_such_attribute"]:
+        with pytest.raises(AttributeError):
+            setattr(thing, name, 5)
+        with pytest.raises(AttributeError):
+            delattr(thing, name)
+    assert {name: repr(getattr(thing, name)) for name in before} == before
 
 
 class Boom(Exception):

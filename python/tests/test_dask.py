@@ -151,3 +151,15 @@ def test_bad_shards_are_seen_at_once():
     for k in (0, None):
         with pytest.raises(ValueError, match="give k"):
             sparsefft.dask.fft_sharded(x, k)
+
+
+def test_one_drawn_seed_serves_all_chunks():
+    n = 1 << 16
+    x = tones(n, {77: 1.0})
+    long = da.from_array(x, chunks=10_000)
+    found = sparsefft.dask.fft_sharded(long, k=4, seed="random").compute(scheduler="threads")
+    assert found.indices.tolist() == [77]
+    many = da.from_array(np.stack([x, x, x]), chunks=(1, n))
+    spectra = sparsefft.dask.fft(many, k=1, seed="random").compute(scheduler="threads")
+    assert len({spectrum.report.seed for spectrum in spectra}) == 1
+    assert spectra[0].report.seed != found.report.seed

@@ -167,3 +167,41 @@ def test_child_processes(method):
     assert queue.get(timeout=60) == (list(PARTS), 40)
     process.join(60)
     assert process.exitcode == 0
+
+
+def test_drawn_seeds_are_recorded():
+    x = tones(1 << 14, {3: 1.0, 700: 0.5j})
+    seeds = {sparsefft.fft(x, 2, seed="random").report.seed for _ in range(20)}
+    seeds |= {sparsefft.Plan(1 << 14, 2, seed="random").seed for _ in range(20)}
+    seeds |= {sparsefft.random_seed() for _ in range(20)}
+    assert len(seeds) == 60
+    assert all(0 <= seed < 2**53 for seed in seeds)
+    plan = sparsefft.Plan(1 << 14, 2, seed="random")
+    assert plan.transform(x).report.seed == plan.seed
+    assert pickle.loads(pickle.dumps(plan)).seed == plan.seed
+    assert f"seed={plan.seed}" in repr(plan)
+    found = sparsefft.fft_from(lambda i: x[i], 1 << 14, 2, seed="random")
+    again = sparsefft.fft(x, 2, seed=found.report.seed)
+    np.testing.assert_array_equal(again.values, found.values)
+    assert sparsefft.Plan(8).seed == 0
+
+
+def test_a_seed_that_is_lost_is_not_drawn():
+    with pytest.raises(ValueError, match="could not be asked for again; draw one"):
+        sparsefft.sample_indices(1 << 14, 2, seed="random")
+
+
+def test_sketches_share_a_drawn_seed():
+    n = 1 << 16
+    x = tones(n, {777: 1.0})
+    left = sparsefft.Sketch(n, 4, seed="random")
+    right = sparsefft.Sketch(n, 4, seed=left.seed)
+    left.add(0, x[:20_000])
+    right.add(20_000, x[20_000:])
+    left.merge(right)
+    stored = sparsefft.Sketch.from_bytes(left.to_bytes(), like=left)
+    assert stored.seed == left.seed
+    assert stored.finish().report.seed == left.seed
+    other = sparsefft.Sketch(n, 4, seed="random")
+    with pytest.raises(ValueError, match="do not belong together"):
+        other.merge(left)

@@ -32,7 +32,7 @@ def test_sparse_signals_agree_with_numpy(signal, norm, seed):
     n, parts = signal
     x = tones(n, parts) if parts else np.zeros(n)
     spectrum = sparsefft.fft(x, len(parts), norm=norm, seed=seed)
-    assert spectrum.certificate.is_certified
+    assert spectrum.certificate.is_reliable
     expected = np.fft.fft(x, norm=norm)
     scale = np.abs(expected).max(initial=0)
     np.testing.assert_allclose(spectrum.to_dense(), expected, atol=1e-9 * scale + 1e-300)
@@ -47,7 +47,7 @@ def test_any_signal_gives_the_largest(n, k, seed):
     random = np.random.default_rng(seed)
     x = random.normal(size=n) + 1j * random.normal(size=n)
     spectrum = sparsefft.fft(x, k)
-    assert spectrum.certificate.is_certified
+    assert spectrum.certificate.is_reliable
     full = np.fft.fft(x)
     # Dense: what numpy has. Certified: the noise was not above the asked-for coefficients.
     if spectrum.certificate.verdict == "dense":

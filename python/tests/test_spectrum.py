@@ -79,6 +79,32 @@ def test_certificate_and_report(spectrum):
         certificate.verdict = "dense"
 
 
+def test_a_dense_answer_is_complete_and_not_certified(rng):
+    x = rng.normal(size=1 << 14)
+    told = {}
+    for name, plan in {
+        "certified": sparsefft.Plan(N, 3),
+        "dense": sparsefft.Plan(N, 3, algorithm="dense"),
+        "uncertified": sparsefft.Plan(N, 3, algorithm="exact", fallback="never"),
+    }.items():
+        signal = tones(N, PARTS) if name == "certified" else x
+        certificate = plan.transform(signal).certificate
+        assert certificate.verdict == name
+        told[name] = (certificate.is_certified, certificate.is_complete, certificate.is_reliable)
+    assert told == {
+        "certified": (True, False, True),
+        "dense": (False, True, True),
+        "uncertified": (False, False, False),
+    }
+
+
+def test_a_batch_counts_its_verdicts(rng):
+    both = np.stack([tones(N, PARTS), rng.normal(size=N)])
+    assert repr(sparsefft.fft(both, 3)).endswith("1 certified, 1 dense")
+    assert repr(sparsefft.fft(both[:1], 3)).endswith("all certified")
+    assert repr(sparsefft.fft(both, 3, algorithm="dense")).endswith("all dense")
+
+
 def test_doubt_is_said(rng):
     x = rng.normal(size=1 << 14)
     plan = sparsefft.Plan(1 << 14, 3, algorithm="exact", fallback="never")
@@ -168,3 +194,23 @@ def test_values_may_be_changed(spectrum):
         spectrum.synthesize()
     with pytest.raises(IndexError):
         spectrum.to_dense()
+
+
+def test_one_coefficient_has_one_signal_to_noise_ratio(rng):
+    n, amplitude, sigma = 1 << 16, 0.2, 0.5
+    noise = rng.normal(size=n) + 1j * rng.normal(size=n)
+    x = tones(n, {4321: amplitude}) + sigma / np.sqrt(2) * noise
+    expected = 10 * np.log10(n * (amplitude / sigma) ** 2)
+    for algorithm in ("robust", "dense"):
+        for norm in (None, "ortho", "forward"):
+            spectrum = sparsefft.fft(x, 1, algorithm=algorithm, norm=norm)
+            assert spectrum.report.algorithm == algorithm
+            np.testing.assert_allclose(spectrum.snr_db(), [expected], atol=1.0)
+
+
+def test_no_ratio_without_a_measurement_of_noise(spectrum, rng):
+    assert np.isnan(spectrum.snr_db()).all()
+    doubtful = sparsefft.Plan(N, 3, algorithm="exact", fallback="never")
+    found = doubtful.transform(tones(N, PARTS) + rng.normal(size=N))
+    assert not found.certificate.is_reliable
+    assert np.isnan(found.snr_db()).all()

@@ -27,6 +27,18 @@ fn no_cuda() -> Option<String> {
     Some("this build of sparsefft has no sparse CUDA backend".into())
 }
 
+/// A seed that nobody could foretell.
+#[pyfunction]
+fn random_seed() -> u64 {
+    sparsefft::random_seed()
+}
+
+/// Most threads that are started for a call.
+#[pyfunction]
+fn most_threads() -> usize {
+    sparsefft::most_threads()
+}
+
 /// The native half of `sparsefft`.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -37,6 +49,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(feature = "cuda")]
     m.add_class::<device::DeviceArray>()?;
     m.add_function(wrap_pyfunction!(no_cuda, m)?)?;
+    m.add_function(wrap_pyfunction!(random_seed, m)?)?;
+    m.add_function(wrap_pyfunction!(most_threads, m)?)?;
     m.add_function(wrap_pyfunction!(plan::synthesize, m)?)?;
     m.add_function(wrap_pyfunction!(dense::dense, m)?)?;
     m.add_function(wrap_pyfunction!(run::after_fork, m)?)?;

@@ -7,9 +7,9 @@ use crate::error::exception;
 use crate::run::Runner;
 use crate::source::Callable;
 use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArray};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 #[cfg(feature = "cuda")]
 use sparsefft::cuda::CudaPlan;
 use sparsefft::dense::Direction;
@@ -20,14 +20,48 @@ use sparsefft::{
 
 /// An integer of Python or NumPy, with an exception that names the argument.
 fn integer(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyResult<u64> {
-    let index = value.call_method0("__index__").map_err(|_| {
-        let kind = value.get_type();
-        let kind = kind.name().map_or_else(|_| "an object".into(), |n| n.to_string());
-        PyTypeError::new_err(format!("{name} must be {allowed}, not {kind}"))
-    })?;
+    let refused = || wrong_type(value, name, allowed);
+    // A bool has an index, too, but is a mistake.
+    if value.is_instance_of::<PyBool>() {
+        return Err(refused());
+    }
+    let index = value.call_method0("__index__").map_err(|_| refused())?;
     index
         .extract()
         .map_err(|_| PyValueError::new_err(format!("{name} = {index}: it must be {allowed}")))
+}
+
+/// The `TypeError` for an argument of another type than is allowed.
+fn wrong_type(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyErr {
+    let kind = value.get_type();
+    let kind = kind.name().map_or_else(|_| "an object".into(), |n| n.to_string());
+    PyTypeError::new_err(format!("{name} must be {allowed}, not {kind}"))
+}
+
+/// A real number of Python or NumPy. One that is too large for a float is infinite, and so refused by
+/// its range.
+fn number(value: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<f64>> {
+    let Some(value) = value else { return Ok(None) };
+    if value.is_instance_of::<PyBool>() {
+        return Err(wrong_type(value, name, "a real number or None"));
+    }
+    match value.extract::<f64>() {
+        Ok(number) => Ok(Some(number)),
+        Err(e) if e.is_instance_of::<PyOverflowError>(value.py()) => {
+            Ok(Some(if value.lt(0)? { f64::NEG_INFINITY } else { f64::INFINITY }))
+        }
+        Err(_) => Err(wrong_type(value, name, "a real number or None")),
+    }
+}
+
+/// A word.
+fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+    value.extract().map_err(|_| wrong_type(value, name, "a string"))
+}
+
+/// True or False of Python or NumPy.
+fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    value.extract().map_err(|_| wrong_type(value, name, "True or False"))
 }
 
 /// The scale that a name stands for.
@@ -42,15 +76,29 @@ pub fn parse_norm(norm: Option<&str>) -> PyResult<Norm> {
     }
 }
 
-fn parse_taper(taper: Option<(String, f64)>) -> PyResult<Taper> {
-    let Some((name, beta)) = taper else { return Ok(Taper::None) };
-    match name.as_str() {
-        "hann" => Ok(Taper::Hann),
-        "blackman" => Ok(Taper::Blackman),
-        "kaiser" => Ok(Taper::Kaiser(beta)),
-        _ => Err(PyValueError::new_err(format!(
-            "taper = '{name}': it must be None, 'hann', 'blackman' or ('kaiser', beta)"
-        ))),
+fn parse_taper(taper: Option<&Bound<'_, PyAny>>) -> PyResult<Taper> {
+    const ALLOWED: &str = "None, 'hann', 'blackman' or ('kaiser', beta)";
+    let Some(taper) = taper else { return Ok(Taper::None) };
+    let wrong = |e: PyErr| -> PyResult<PyErr> {
+        // What cannot be shown keeps the exception that says so.
+        let shown = taper.repr().map_err(|_| e)?;
+        Ok(PyValueError::new_err(format!("taper = {shown}: it must be {ALLOWED}")))
+    };
+    if let Ok(name) = taper.extract::<String>() {
+        return match name.as_str() {
+            "hann" => Ok(Taper::Hann),
+            "blackman" => Ok(Taper::Blackman),
+            _ => Err(wrong(PyValueError::new_err("taper"))?),
+        };
+    }
+    let pair = taper.cast::<PyTuple>().map_err(|_| wrong_type(taper, "taper", ALLOWED))?;
+    match pair.extract::<(String, Bound<'_, PyAny>)>() {
+        Ok((name, beta)) if name == "kaiser" => {
+            let beta = number(Some(&beta), "taper: kaiser beta")?;
+            Ok(Taper::Kaiser(beta.unwrap_or(f64::NAN)))
+        }
+        Ok(_) => Err(wrong(PyValueError::new_err("taper"))?),
+        Err(e) => Err(wrong(e)?),
     }
 }
 
@@ -76,18 +124,19 @@ impl Plan {
     fn new(
         n: &Bound<'_, PyAny>,
         k: Option<&Bound<'_, PyAny>>,
-        real: bool,
-        tol: Option<f64>,
-        snr: Option<f64>,
-        failure_probability: Option<f64>,
-        algorithm: &str,
-        taper: Option<(String, f64)>,
-        fallback: &str,
+        real: &Bound<'_, PyAny>,
+        tol: Option<&Bound<'_, PyAny>>,
+        snr: Option<&Bound<'_, PyAny>>,
+        failure_probability: Option<&Bound<'_, PyAny>>,
+        algorithm: &Bound<'_, PyAny>,
+        taper: Option<&Bound<'_, PyAny>>,
+        fallback: &Bound<'_, PyAny>,
         seed: &Bound<'_, PyAny>,
         one_pass: bool,
     ) -> PyResult<Self> {
         let n = integer(n, "n", "a positive integer")?;
-        let seed = integer(seed, "seed", "an integer from 0 to 2**64 - 1")?;
+        let seed = integer(seed, "seed", "an integer from 0 to 2**64 - 1, or 'random'")?;
+        let real = flag(real, "real")?;
         let mut problem = Problem::new(n).seed(seed).taper(parse_taper(taper)?);
         let mut half = None;
         if let Some(k) = k {
@@ -103,20 +152,20 @@ impl Plan {
             problem = problem.sparsity(if real { (2 * k).min(n) } else { k });
             half = real.then_some(k);
         }
-        if let Some(tol) = tol {
+        if let Some(tol) = number(tol, "tol")? {
             problem = problem.tolerance(tol);
         }
-        if let Some(db) = snr {
+        if let Some(db) = number(snr, "snr")? {
             problem =
                 problem.noise(if db == f64::INFINITY { Noise::Exact } else { Noise::Snr(db) });
         }
-        if let Some(p) = failure_probability {
+        if let Some(p) = number(failure_probability, "failure_probability")? {
             problem = problem.failure_probability(p);
         }
-        let algorithm: Algorithm = algorithm
+        let algorithm: Algorithm = word(algorithm, "algorithm")?
             .parse()
             .map_err(|e: String| PyValueError::new_err(format!("algorithm: {e}")))?;
-        let fallback = match fallback {
+        let fallback = match word(fallback, "fallback")?.as_str() {
             "auto" => Fallback::Auto,
             "dense" => Fallback::Dense,
             "never" => Fallback::Never,
@@ -196,10 +245,27 @@ impl Plan {
 
     /// The samples that the first pass reads.
     fn sample_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let all = Runner::new(0)?.run(py, "n", || {
-            let indices = self.plan.sample_indices();
-            Ok(indices.map(|i| i as i64).collect::<Vec<_>>())
+        let listed = Runner::new(0)?.run(py, "n", || {
+            let mut indices = self.plan.sample_indices();
+            let mut all = Vec::new();
+            // A dense transform reads every sample, up to 2^52 of them.
+            while let Some(index) = indices.next() {
+                if all.len() == all.capacity() {
+                    let more = indices.size_hint().0.saturating_add(1).max(all.len());
+                    if all.try_reserve(more).is_err() {
+                        return Ok(None);
+                    }
+                }
+                all.push(index as i64);
+            }
+            Ok(Some(all))
         })?;
+        let Some(all) = listed else {
+            return Err(PyMemoryError::new_err(format!(
+                "the indices of all samples that this plan reads, of n = {}, do not fit in memory",
+                self.plan.problem().n()
+            )));
+        };
         Ok(PyArray1::from_vec(py, all))
     }
 
@@ -348,9 +414,19 @@ impl Plan {
         let indices = PyArray1::from_slice(py, &indices);
         let values: Vec<Complex<f64>> = peaks.iter().map(|p| p.value * factor).collect();
         let values = if single {
-            let values: Vec<_> =
+            let narrow: Vec<_> =
                 values.iter().map(|v| Complex::new(v.re as f32, v.im as f32)).collect();
-            PyArray1::from_slice(py, &values).into_any()
+            let lost = narrow.iter().position(|v| !(v.re.is_finite() && v.im.is_finite()));
+            if let Some(i) = lost {
+                return Err(PyOverflowError::new_err(format!(
+                    "x: the coefficient at index {} has magnitude {:e}, more than complex64 holds \
+                     ({:e}); ask for norm='forward', or convert x to 64-bit floats",
+                    peaks[i].index,
+                    values[i].norm(),
+                    f32::MAX
+                )));
+            }
+            PyArray1::from_slice(py, &narrow).into_any()
         } else {
             PyArray1::from_slice(py, &values).into_any()
         };
@@ -392,6 +468,7 @@ impl Run {
         dict.set_item("residual_energy", c.residual_energy)?;
         dict.set_item("noise_floor", c.noise_floor)?;
         dict.set_item("detection_limit", c.detection_limit)?;
+        dict.set_item("rest_limit", c.rest_limit)?;
         dict.set_item("failure_probability", c.failure_probability)?;
         dict.set_item("attempts", c.attempts)?;
         dict.set_item("text", c.to_string())?;

@@ -20,26 +20,41 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 /// held, which `os.fork` holds as well: no fork happens while the mutex is locked.
 static POOLS: Mutex<Vec<(usize, usize, Arc<ThreadPool>)>> = Mutex::new(Vec::new());
 
+/// How many pools are kept. The threads of an older one end when its last work is done.
+const KEPT: usize = 4;
+
 /// Where work is run.
 pub struct Runner {
     pool: Option<Arc<ThreadPool>>,
 }
 
 impl Runner {
-    /// For this number of workers; 0 leaves the number to the machine.
+    /// For this number of workers, but at most [`sparsefft::most_threads`]; 0 leaves the number to
+    /// the machine.
     pub fn new(workers: usize) -> PyResult<Self> {
         let forks = FORKS.load(Ordering::Relaxed);
         if workers == 0 && forks == 0 {
             return Ok(Runner { pool: None });
         }
+        let workers = workers.min(sparsefft::most_threads());
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, pool)) = pools.iter().find(|(f, w, _)| (*f, *w) == (forks, workers)) {
-            return Ok(Runner { pool: Some(pool.clone()) });
+        if let Some(i) = pools.iter().position(|(f, w, _)| (*f, *w) == (forks, workers)) {
+            let used = pools.remove(i);
+            let pool = used.2.clone();
+            pools.push(used);
+            return Ok(Runner { pool: Some(pool) });
         }
         let pool = ThreadPoolBuilder::new().num_threads(workers).build().map_err(|e| {
             PyRuntimeError::new_err(format!("workers: {workers} threads cannot be started: {e}"))
         })?;
         let pool = Arc::new(pool);
+        if pools.len() >= KEPT {
+            let (fork, _, oldest) = pools.remove(0);
+            if fork != forks {
+                // A parent's threads do not exist here, and their locks may be held for ever.
+                std::mem::forget(oldest);
+            }
+        }
         pools.push((forks, workers, pool.clone()));
         Ok(Runner { pool: Some(pool) })
     }

@@ -16,7 +16,8 @@ True
 
 Conventions are those of ``numpy.fft``: X[f] = sum x[t] exp(-2j pi f t / n), ``norm`` and ``axis``
 mean the same, and 32-bit floats give complex64. ``k`` may be left out; noise need not be known.
-The same seed and input give the same answer, whatever the number of threads.
+The same seed and input give the same answer, whatever the number of threads. ``seed="random"``
+draws one, and the report tells it.
 
 :func:`fft`, :func:`rfft`
     arrays of any number type and layout, memory maps too, without copies
@@ -38,7 +39,7 @@ import os as _os
 
 from . import _native
 from ._buffer import buffer
-from ._fft import Plan, _forget_plans, fft, fft_from, rfft, sample_indices
+from ._fft import Plan, _forget_plans, fft, fft_from, random_seed, rfft, sample_indices
 from ._sketch import Sketch, _forget_sketch_plans
 from ._spectrum import Certificate, Report, SparseSpectra, SparseSpectrum
 
@@ -54,6 +55,7 @@ __all__ = [
     "buffer",
     "fft",
     "fft_from",
+    "random_seed",
     "rfft",
     "sample_indices",
 ]

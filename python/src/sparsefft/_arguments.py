@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 import os
 from typing import Any
@@ -23,11 +25,7 @@ def worker_count(workers: int | None) -> int:
     """The number of threads that ``workers`` asks for, as scipy.fft counts; 0 if it does not."""
     if workers is None:
         return 0
-    try:
-        count = operator.index(workers)
-    except TypeError:
-        kind = type(workers).__name__
-        raise TypeError(f"workers must be an integer or None, not {kind}") from None
+    count = index(workers, "workers", "an integer or None")
     cores = os.cpu_count() or 1
     if count < 0:
         count += 1 + cores
@@ -35,7 +33,48 @@ def worker_count(workers: int | None) -> int:
         raise ValueError(
             f"workers = {workers}: it must be at least 1, or -1 ... -{cores} to count from all cores"
         )
-    return count
+    return min(count, _native.most_threads())
+
+
+def index(value: Any, name: str, allowed: str) -> int:
+    """An integer; a bool has an index, too, but is a mistake."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be {allowed}, not {type(value).__name__}")
+
+
+def check_norm(norm: Any) -> None:
+    """Says what is wrong with a name of a scale."""
+    allowed = "None, 'backward', 'ortho' or 'forward'"
+    if norm is not None and not isinstance(norm, str):
+        raise TypeError(f"norm must be {allowed}, not {type(norm).__name__}")
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f"norm = {norm!r}: it must be {allowed}")
+
+
+def spacing(d: Any, n: int) -> float:
+    """A sample spacing by which n bins can be divided without an overflow."""
+    if isinstance(d, bool) or not isinstance(d, numbers.Real):
+        raise TypeError(f"d must be a real number, not {type(d).__name__}")
+    try:
+        value = float(d)
+        if n * abs(value) < math.inf and 1 / abs(value) < math.inf:
+            return value
+    except (OverflowError, ZeroDivisionError):
+        pass
+    raise ValueError(f"d = {d}: it must be finite and not 0")
+
+
+def drawn(seed: Any) -> Any:
+    """``seed``, or one that is drawn if it is ``"random"``; the plan checks any other."""
+    if isinstance(seed, str):
+        if seed != "random":
+            raise ValueError(f"seed = {seed!r}: it must be an integer or 'random'")
+        return _native.random_seed()
+    return seed
 
 
 def gpu_number(device: str) -> int | None:

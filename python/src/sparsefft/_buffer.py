@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from ._arguments import index
 
 _LINE = 64
 
@@ -29,16 +30,15 @@ def buffer(n: int, dtype: DTypeLike = np.complex128) -> NDArray[Any]:
     >>> x.shape, x.dtype, x.ctypes.data % 64
     ((1048576,), dtype('complex128'), 0)
     """
-    try:
-        count = operator.index(n)
-    except TypeError:
-        raise TypeError(f"n must be an integer, not {type(n).__name__}") from None
+    count = index(n, "n", "an integer")
     if count < 0:
         raise ValueError(f"n = {n}: it must not be negative")
     kind = np.dtype(dtype)
     if kind.kind not in "fciu":
         raise TypeError(f"dtype must be a kind of real or complex number, not {kind}")
     size = count * kind.itemsize
+    if size + _LINE > np.iinfo(np.intp).max:
+        raise MemoryError(f"n = {n}: {size} bytes do not fit in memory")
     memory = np.zeros(size + _LINE, np.uint8)
     first = -memory.ctypes.data % _LINE
     return memory[first : first + size].view(kind)

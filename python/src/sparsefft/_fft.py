@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from ._arguments import gpu_number, samples, worker_count
+from ._arguments import check_norm, drawn, gpu_number, index, samples, worker_count
 from ._spectrum import SparseSpectra, SparseSpectrum
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
@@ -19,6 +19,7 @@ Algorithm: TypeAlias = Literal["auto", "exact", "robust", "vote", "comb-vote", "
 Device: TypeAlias = str
 Taper: TypeAlias = Literal["hann", "blackman"] | tuple[Literal["kaiser"], float]
 Fallback: TypeAlias = Literal["auto", "dense", "never"]
+Seed: TypeAlias = int | Literal["random"]
 # Only an array whose number of dimensions is not known matches this.
 Unknown: TypeAlias = np.ndarray[
     tuple[NoReturn, NoReturn, NoReturn, NoReturn, NoReturn], np.dtype[Any]
@@ -46,10 +47,13 @@ class Plan:
     norm : {"backward", "ortho", "forward"}, optional
         Scale of the values, as in ``numpy.fft``.
     workers : int, optional
-        Number of threads; negative numbers count from all cores, as in ``scipy.fft``. Without
-        it, as many as are worth while. The answer does not depend on it.
-    seed : int
-        Decides all random choices.
+        Number of threads; negative numbers count from all cores, as in ``scipy.fft``. At most
+        four for each core are started. Without it, as many as are worth while. The answer does
+        not depend on it.
+    seed : int or "random"
+        Decides all random choices. ``"random"`` draws one, which :attr:`seed` and the report
+        tell: whoever makes the signal and knows the seed can hide a tone from the samples that
+        will be read.
     tol : float, optional
         Relative L2 residual below which the signal counts as explained although fewer than ``k``
         coefficients were found (default 1e-6).
@@ -80,11 +84,18 @@ class Plan:
     'robust'
     """
 
-    __slots__ = ("_arguments", "_device", "_gpu", "_native", "_norm", "_workers", "k", "n", "real")
-
-    n: int
-    k: int | None
-    real: bool
+    __slots__ = (
+        "_arguments",
+        "_device",
+        "_gpu",
+        "_k",
+        "_n",
+        "_native",
+        "_norm",
+        "_real",
+        "_seed",
+        "_workers",
+    )
 
     def __init__(
         self,
@@ -94,7 +105,7 @@ class Plan:
         real: bool = False,
         norm: Norm | None = None,
         workers: int | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
         tol: float | None = None,
         snr: float | None = None,
         algorithm: Algorithm = "auto",
@@ -105,10 +116,8 @@ class Plan:
     ) -> None:
         self._device = device
         self._gpu = gpu_number(device)
-        if norm not in (None, "backward", "ortho", "forward"):
-            raise ValueError(
-                f"norm = {norm!r}: it must be None, 'backward', 'ortho' or 'forward'"
-            )
+        number: int = drawn(seed)
+        check_norm(norm)
         self._native = _native.Plan(
             n,
             k,
@@ -117,13 +126,14 @@ class Plan:
             snr=snr,
             failure_probability=failure_probability,
             algorithm=algorithm,
-            taper=(taper, 0.0) if isinstance(taper, str) else taper,
+            taper=taper,
             fallback=fallback,
-            seed=seed,
+            seed=number,
         )
-        self.n = int(n)
-        self.k = None if k is None else int(k)
-        self.real = real
+        self._n = int(n)
+        self._k = None if k is None else int(k)
+        self._real = real
+        self._seed = int(number)
         self._norm = norm
         self._workers = worker_count(workers)
         self._arguments = {
@@ -132,7 +142,7 @@ class Plan:
             "real": real,
             "norm": norm,
             "workers": workers,
-            "seed": seed,
+            "seed": self._seed,
             "tol": tol,
             "snr": snr,
             "algorithm": algorithm,
@@ -141,6 +151,26 @@ class Plan:
             "fallback": fallback,
             "failure_probability": failure_probability,
         }
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self._n
+
+    @property
+    def k(self) -> int | None:
+        """How many coefficients are wanted, if it was said."""
+        return self._k
+
+    @property
+    def real(self) -> bool:
+        """Whether the signal is real."""
+        return self._real
+
+    @property
+    def seed(self) -> int:
+        """The seed of all random choices; the one that was drawn for ``seed="random"``."""
+        return self._seed
 
     @property
     def algorithm(self) -> str:
@@ -171,15 +201,16 @@ class Plan:
         """
         if not isinstance(x, np.ndarray):
             x = samples(x, self._device)
+        axis = index(axis, "axis", "an integer")
         return self._run(x, axis, self._norm, self._workers, self._gpu)
 
     def _run(self, x: Any, axis: int, norm: str | None, workers: int, gpu: int | None) -> Any:
         found = self._native.transform(x, axis, norm, workers, gpu)
         if x.ndim == 1:
             indices, values, run = found
-            return SparseSpectrum(self.n, indices, values, run, norm, self.real)
+            return SparseSpectrum(self._n, indices, values, run, norm, self._real)
         spectra = [
-            SparseSpectrum(self.n, indices, values, run, norm, self.real)
+            SparseSpectrum(self._n, indices, values, run, norm, self._real)
             for indices, values, run in found
         ]
         shape = list(x.shape)
@@ -189,7 +220,7 @@ class Plan:
     def transform_from(self, f: Callable[[NDArray[np.int64]], ArrayLike]) -> SparseSpectrum:
         """Transform a signal that a function computes or fetches; see :func:`fft_from`."""
         found = self._native.transform_from(f, self._norm, self._workers)
-        return SparseSpectrum(self.n, *found, self._norm, self.real)
+        return SparseSpectrum(self._n, *found, self._norm, self._real)
 
     def sample_indices(self) -> NDArray[np.int64]:
         """The samples that the first pass reads, in reading order.
@@ -234,7 +265,7 @@ def _plan(
     n: int,
     k: int | None,
     real: bool,
-    seed: int,
+    seed: Seed,
     tol: float | None,
     snr: float | None,
     algorithm: Algorithm,
@@ -253,7 +284,7 @@ def _transform(
     norm: Norm | None,
     axis: int,
     workers: int | None,
-    seed: int,
+    seed: Seed,
     tol: float | None,
     snr: float | None,
     algorithm: Algorithm,
@@ -271,10 +302,14 @@ def _transform(
         raise np.exceptions.AxisError(axis, x.ndim, "axis") from None
     except TypeError:
         raise TypeError(f"axis must be an integer, not {type(axis).__name__}") from None
+    if norm is not None:
+        check_norm(norm)
     if n == 0:
         raise ValueError(f"x has no samples along axis {axis}; at least 1 is needed")
     try:
-        plan = _plan(n, k, real, seed, tol, snr, algorithm)
+        # A seed that was drawn serves one call: its plan would only push others out of the cache.
+        make = _plan.__wrapped__ if isinstance(seed, str) else _plan
+        plan = make(n, k, real, seed, tol, snr, algorithm)
     except TypeError:
         # An argument that cannot be hashed, or is of the wrong type; say which.
         plan = _plan.__wrapped__(n, k, real, seed, tol, snr, algorithm)
@@ -285,30 +320,30 @@ def _transform(
 @overload
 def fft(
     x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def fft(
     x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def fft(
     x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def fft(
     x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def fft(
     x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
     """The largest Fourier coefficients of a signal.
@@ -357,30 +392,30 @@ def fft(
 @overload
 def rfft(
     x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def rfft(
     x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def rfft(
     x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def rfft(
     x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def rfft(
     x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
-    workers: int | None = None, seed: int = 0, tol: float | None = None, snr: float | None = None,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
     """The largest Fourier coefficients of a real signal among 0 ... n//2.
@@ -409,7 +444,7 @@ def fft_from(
     real: bool = False,
     norm: Norm | None = None,
     workers: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     tol: float | None = None,
     snr: float | None = None,
     algorithm: Algorithm = "auto",
@@ -464,11 +499,33 @@ def sample_indices(
 ) -> NDArray[np.int64]:
     """The samples that the first pass of a transform reads; see :meth:`Plan.sample_indices`.
 
+    A transform reads them if it is called with the same arguments, the seed among them; so the
+    seed cannot be ``"random"`` here. Draw one with :func:`random_seed`, or ask a :class:`Plan`.
+
     Examples
     --------
     >>> wanted = sample_indices(1 << 30, k=10)
     >>> len(wanted) < 1000
     True
     """
+    if isinstance(seed, str):
+        raise ValueError(
+            f"seed = {seed!r}: it must be an integer here, or the samples could not be asked for "
+            "again; draw one with random_seed()"
+        )
     plan = Plan(n, k, seed=seed, tol=tol, snr=snr, algorithm=algorithm)
     return plan.sample_indices()
+
+
+def random_seed() -> int:
+    """A seed that nobody could foretell, drawn from the operating system's randomness.
+
+    Examples
+    --------
+    >>> seed = random_seed()
+    >>> 0 <= seed < 2**53
+    True
+    >>> Plan(4096, k=1, seed=seed).seed == seed
+    True
+    """
+    return _native.random_seed()

@@ -30,7 +30,7 @@ class Plan:
         snr: float | None,
         failure_probability: float | None,
         algorithm: str,
-        taper: tuple[str, float] | None,
+        taper: str | tuple[str, float] | None,
         fallback: str,
         seed: int,
         one_pass: bool = False,
@@ -61,6 +61,8 @@ class Sketch:
     def counts(self) -> tuple[int, int, int]: ...
 
 def no_cuda() -> str | None: ...
+def random_seed() -> int: ...
+def most_threads() -> int: ...
 def synthesize(
     n: int,
     indices: NDArray[np.int64],

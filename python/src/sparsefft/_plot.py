@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._text import amplitudes, heading
+from ._spectrum import amplitudes
+from ._text import heading
 
 if TYPE_CHECKING:
     from ._spectrum import SparseSpectrum

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _native
-from ._arguments import host_array
-from ._fft import Algorithm, Norm, Taper
+from ._arguments import check_norm, drawn, host_array, index
+from ._fft import Algorithm, Norm, Seed, Taper
 from ._spectrum import SparseSpectrum
 
 
@@ -37,7 +37,8 @@ class Sketch:
     k : int
         How many coefficients are wanted, or an upper bound.
     real, norm, seed, tol, snr, algorithm, taper, failure_probability
-        As for :class:`Plan`. Without ``snr`` the weakest coefficient may have 6 dB.
+        As for :class:`Plan`. Without ``snr`` the weakest coefficient may have 6 dB. The parts of
+        a signal need one seed: where it is drawn, give :attr:`seed` to the other sketches.
 
     Examples
     --------
@@ -53,12 +54,10 @@ class Sketch:
     array([777])
     """
 
-    __slots__ = ("_arguments", "_native", "k", "n", "norm", "real")
+    __slots__ = ("_arguments", "_k", "_n", "_native", "_norm", "_real")
 
-    n: int
-    k: int
-    real: bool
-    norm: Norm | None
+    _real: bool
+    _norm: Norm | None
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Sketch:
         *,
         real: bool = False,
         norm: Norm | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
         tol: float | None = None,
         snr: float | None = None,
         algorithm: Algorithm = "auto",
@@ -80,7 +79,7 @@ class Sketch:
                 k=k,
                 real=real,
                 norm=norm,
-                seed=seed,
+                seed=drawn(seed),
                 tol=tol,
                 snr=snr,
                 algorithm=algorithm,
@@ -92,13 +91,8 @@ class Sketch:
 
     def _start(self, arguments: dict[str, Any], stored: bytes | None) -> None:
         norm = arguments["norm"]
-        if norm not in (None, "backward", "ortho", "forward"):
-            raise ValueError(
-                f"norm = {norm!r}: it must be None, 'backward', 'ortho' or 'forward'"
-            )
+        check_norm(norm)
         planned = {name: value for name, value in arguments.items() if name != "norm"}
-        taper = arguments["taper"]
-        planned["taper"] = (taper, 0.0) if isinstance(taper, str) else taper
         planned.update(fallback="never", one_pass=True)
         try:
             plan = _plan(**planned)
@@ -107,8 +101,33 @@ class Sketch:
             plan = _native.Plan(**planned)
         self._native = _native.Sketch(plan, stored)
         self._arguments = arguments
-        self.n, self.k = int(arguments["n"]), int(arguments["k"])
-        self.real, self.norm = arguments["real"], norm
+        self._n, self._k = int(arguments["n"]), int(arguments["k"])
+        self._real, self._norm = arguments["real"], norm
+
+    @property
+    def n(self) -> int:
+        """Number of samples of the whole signal."""
+        return self._n
+
+    @property
+    def k(self) -> int:
+        """How many coefficients are wanted, or an upper bound."""
+        return self._k
+
+    @property
+    def real(self) -> bool:
+        """Whether the signal is real."""
+        return self._real
+
+    @property
+    def seed(self) -> int:
+        """The seed of all random choices; the one that was drawn for ``seed="random"``."""
+        return int(self._arguments["seed"])
+
+    @property
+    def norm(self) -> Norm | None:
+        """Scale of the values."""
+        return self._norm
 
     def add(self, start: int, x: ArrayLike, step: int = 1) -> None:
         """Add the samples start, start + step, ... of the signal.
@@ -121,7 +140,8 @@ class Sketch:
             A sample was added before, or lies outside the signal. Nothing was added.
         """
         array = host_array(x)
-        if start < 0 or step < 1:
+        start, step = index(start, "start", "an integer"), index(step, "step", "an integer")
+        if not (0 <= start < 2**64 and 1 <= step < 2**64):
             raise ValueError(
                 f"start = {start}, step = {step}: start must be 0 or more, step 1 or more"
             )
@@ -183,7 +203,11 @@ class Sketch:
         ValueError
             The bytes are damaged, or belong to a sketch with other arguments.
         """
-        return _restore(like._arguments, stored)
+        if not isinstance(like, Sketch):
+            raise TypeError(f"like must be a Sketch, not {type(like).__name__}")
+        if not isinstance(stored, (bytes, bytearray, memoryview)):
+            raise TypeError(f"stored must be bytes, not {type(stored).__name__}")
+        return _restore(like._arguments, bytes(stored))
 
     def __repr__(self) -> str:
         return f"Sketch(n={self.n}, k={self.k}, seen={self.seen}, kept={self.kept})"

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
+from ._arguments import index as integer
+from ._arguments import spacing as spacing_of
 
 if TYPE_CHECKING:
     from ._fft import Plan
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was tested, what was left over, and the verdict. ``str()`` gives it in words."""
+    """What was tested, what was left over, and the verdict. ``str()`` gives it in words.
+
+    Not covered: whoever makes the signal and knows the seed can hide a tone from the samples that
+    will be read. Against such a source draw it: ``seed="random"``.
+    """
 
     #: ``"certified"``, ``"uncertified"`` or ``"dense"`` (every coefficient was computed).
     verdict: str
@@ -33,6 +39,9 @@ class Certificate:
     noise_floor: float
     #: Smallest amplitude abs(X)/n that could not have been overlooked.
     detection_limit: float
+    #: Largest share of the signal's power that a steady or slowly moving narrow-band rest (a weak
+    #: sweep, a modulated carrier) could hold unnoticed. 1 where nothing was tested, 0 of a dense answer.
+    rest_limit: float
     #: Bound on the probability that a certified answer is wrong.
     failure_probability: float
     #: How many attempts were made.
@@ -42,11 +51,29 @@ class Certificate:
 
     @property
     def is_certified(self) -> bool:
-        """Whether the answer may be relied on: certified, or dense."""
-        return self.verdict != "uncertified"
+        """Whether a sparse answer passed every test; false for a dense one, which needs none."""
+        return self.verdict == "certified"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every coefficient was computed, by a dense FFT."""
+        return self.verdict == "dense"
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the answer may be relied on: certified or complete."""
+        return self.is_certified or self.is_complete
 
     def __str__(self) -> str:
         return self.text
+
+
+def amplitudes(spectrum: SparseSpectrum) -> NDArray[np.float64]:
+    """abs(X)/n, whatever the norm; magnitudes of single precision do not fit it."""
+    n = float(spectrum.n)
+    scale = {"ortho": np.sqrt(n), "forward": 1.0}.get(spectrum.norm or "", n)
+    sizes: NDArray[np.float64] = np.abs(spectrum.values.astype(np.complex128) / scale)
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -99,13 +126,7 @@ class SparseSpectrum:
     True
     """
 
-    __slots__ = ("_certificate", "_report", "_run", "half", "indices", "n", "norm", "values")
-
-    n: int
-    indices: NDArray[np.int64]
-    values: NDArray[np.complexfloating[Any, Any]]
-    norm: str | None
-    half: bool
+    __slots__ = ("_certificate", "_half", "_indices", "_n", "_norm", "_report", "_run", "_values")
 
     def __init__(
         self,
@@ -118,11 +139,11 @@ class SparseSpectrum:
         certificate: Certificate | None = None,
         report: Report | None = None,
     ) -> None:
-        self.n = n
-        self.indices = indices
-        self.values = values
-        self.norm = norm
-        self.half = half
+        self._n = n
+        self._indices = indices
+        self._values = values
+        self._norm = norm
+        self._half = half
         self._run = run
         # Made when first asked for: most callers want only the arrays.
         self._certificate = certificate
@@ -130,6 +151,31 @@ class SparseSpectrum:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return iter((self.indices, self.values))
+
+    @property
+    def n(self) -> int:
+        """Number of samples of the signal."""
+        return self._n
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """Frequency indices, ascending."""
+        return self._indices
+
+    @property
+    def values(self) -> NDArray[np.complexfloating[Any, Any]]:
+        """The coefficients, in the scale that ``norm`` names."""
+        return self._values
+
+    @property
+    def norm(self) -> str | None:
+        """Scale of the values."""
+        return self._norm
+
+    @property
+    def half(self) -> bool:
+        """Whether this is the spectrum of a real signal without its redundant half."""
+        return self._half
 
     @property
     def size(self) -> int:
@@ -158,22 +204,45 @@ class SparseSpectrum:
         Cycles per sample by default, Hz for ``d = 1 / rate``. For :func:`~sparsefft.rfft`, as
         ``rfftfreq`` has them.
         """
+        spacing = spacing_of(d, self.n)
         bins = self.indices
         if not self.half:
             bins = np.where(bins < (self.n + 1) // 2, bins, bins - self.n)
-        return bins / (self.n * d)
+        frequencies: NDArray[np.float64] = bins / (self.n * spacing)
+        return frequencies
 
     def value(self, index: int) -> complex:
         """The coefficient at this index, 0 where none was found."""
-        at = int(np.searchsorted(self.indices, index))
+        index = integer(index, "index", "an integer")
+        at = int(np.searchsorted(self.indices, min(max(index, -1), self.n)))
         if at < len(self.indices) and self.indices[at] == index:
             return complex(self.values[at])
         return 0j
 
     def top(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.complexfloating[Any, Any]]]:
         """Indices and values of the k largest coefficients, the largest first."""
-        order = np.argsort(-np.abs(self.values), kind="stable")[:k]
+        k = integer(k, "k", "a non-negative integer")
+        if k < 0:
+            raise ValueError(f"k = {k}: it must be a non-negative integer")
+        order = np.argsort(-amplitudes(self), kind="stable")[:k]
         return self.indices[order], self.values[order]
+
+    def snr_db(self) -> NDArray[np.float64]:
+        """Signal-to-noise ratio of each coefficient in one bin of the whole record, in dB.
+
+        10 log10(abs(X)**2 / (n sigma**2)), sigma the certificate's ``noise_floor``. NaN where that
+        is no measurement of noise: at rounding level, or in an answer that is not reliable.
+        """
+        certificate = self.certificate
+        with np.errstate(divide="ignore"):
+            sizes = amplitudes(self)
+            decibels = 20 * (
+                np.log10(sizes)
+                + 0.5 * np.log10(self.n)
+                - np.log10(np.float64(certificate.noise_floor))
+            )
+        noisy = certificate.noise_floor > 1e-9 * sizes
+        return np.where(noisy & certificate.is_reliable, decibels, np.nan)
 
     def to_dense(self) -> NDArray[np.complexfloating[Any, Any]]:
         """All coefficients, mostly zero: what ``numpy.fft.fft`` (or ``rfft``) would return."""
@@ -190,7 +259,8 @@ class SparseSpectrum:
 
     def synthesize(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Back to the time domain: the samples start ... stop-1 that the coefficients make."""
-        stop = self.n if stop is None else stop
+        start = integer(start, "start", "an integer")
+        stop = self.n if stop is None else integer(stop, "stop", "an integer or None")
         if not 0 <= start <= stop <= self.n:
             raise ValueError(
                 f"start = {start}, stop = {stop}: the range must lie inside 0 ... {self.n}"
@@ -205,7 +275,12 @@ class SparseSpectrum:
         if self.half:
             samples = samples.real.copy()
         if self.values.dtype == np.complex64:
-            samples = samples.astype(np.float32 if self.half else np.complex64)
+            with np.errstate(over="ignore"):
+                narrow = samples.astype(np.float32 if self.half else np.complex64)
+            if not np.isfinite(narrow).all():
+                largest = np.abs(samples).max()
+                raise OverflowError(f"samples of magnitude {largest:g} do not fit {narrow.dtype}")
+            samples = narrow
         return samples
 
     def plot(self, ax: Any = None, *, d: float = 1.0) -> Any:
@@ -262,15 +337,12 @@ class SparseSpectra(Sequence[Any]):
     SparseSpectra: 2 signals of n = 4096, 2 coefficients, all certified
     """
 
-    __slots__ = ("_array", "axis", "n")
-
-    n: int
-    axis: int
+    __slots__ = ("_array", "_axis", "_n")
 
     def __init__(self, array: NDArray[np.object_], n: int, axis: int) -> None:
         self._array = array
-        self.n = n
-        self.axis = axis
+        self._n = n
+        self._axis = axis
 
     @classmethod
     def _from_list(
@@ -281,6 +353,16 @@ class SparseSpectra(Sequence[Any]):
         for i, spectrum in enumerate(spectra):
             array[i] = spectrum
         return cls(array.reshape(shape), plan.n, axis)
+
+    @property
+    def n(self) -> int:
+        """Number of samples of each signal."""
+        return self._n
+
+    @property
+    def axis(self) -> int:
+        """Where the signals lay in the array."""
+        return self._axis
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -317,9 +399,13 @@ class SparseSpectra(Sequence[Any]):
         spectra: list[SparseSpectrum] = list(self._array.ravel())
         signals = " x ".join(str(length) for length in self.shape)
         found = sum(spectrum.size for spectrum in spectra)
-        certified = sum(spectrum.certificate.is_certified for spectrum in spectra)
-        verdict = "all certified" if certified == len(spectra) else f"{certified} certified"
-        return f"SparseSpectra: {signals} signals of n = {self.n}, {found} coefficients, {verdict}"
+        verdicts = [spectrum.certificate.verdict for spectrum in spectra]
+        counts = {name: verdicts.count(name) for name in ("certified", "dense", "uncertified")}
+        told = [f"{count} {name}" for name, count in counts.items() if count]
+        if len(told) == 1:
+            told = [f"all {verdicts[0]}"]
+        heading = f"{signals} signals of n = {self.n}, {found} coefficients"
+        return f"SparseSpectra: {', '.join([heading, *told])}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SparseSpectra, (self._array, self.n, self.axis)

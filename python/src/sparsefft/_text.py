@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from ._spectrum import amplitudes
 
 if TYPE_CHECKING:
     from ._spectrum import SparseSpectrum
@@ -20,14 +22,6 @@ def seconds(time: float) -> str:
         if time * scale < 1000:
             return f"{time * scale:.3g} {unit}"
     return f"{time:.3g} s"
-
-
-def amplitudes(spectrum: SparseSpectrum) -> Any:
-    """abs(X)/n, whatever the norm."""
-    scale = {"ortho": np.sqrt(spectrum.n), "forward": 1.0}.get(
-        spectrum.norm or "", float(spectrum.n)
-    )
-    return np.abs(spectrum.values).astype(float) / scale
 
 
 def heading(spectrum: SparseSpectrum) -> str:
@@ -50,7 +44,7 @@ def footing(spectrum: SparseSpectrum) -> str:
 
 def rows(spectrum: SparseSpectrum) -> list[tuple[str, str, str, str]]:
     """Index, frequency, amplitude and phase of the largest coefficients."""
-    order = np.argsort(-np.abs(spectrum.values), kind="stable")[:_ROWS]
+    order = np.argsort(-amplitudes(spectrum), kind="stable")[:_ROWS]
     freqs, sizes, phases = spectrum.freqs(), amplitudes(spectrum), np.angle(spectrum.values)
     return [
         (

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _fft
+from ._arguments import drawn
 from ._sketch import Sketch
 
 __all__ = ["fft", "fft_sharded", "rfft", "rfft_sharded"]
@@ -57,6 +58,8 @@ def _map(x: Any, axis: int, real: bool, arguments: dict[str, Any]) -> Any:
             f"x has {x.numblocks[axis]} chunks along axis {axis}; a signal must lie in one: "
             f"x.rechunk({{{axis}: -1}})"
         )
+    # One seed for all blocks, whoever transforms them.
+    arguments["seed"] = drawn(arguments["seed"])
     # A plan says at once what is wrong with the arguments.
     planned = {k: v for k, v in arguments.items() if k not in ("workers", "device")}
     _fft.Plan(x.shape[axis], real=real, **planned)
@@ -79,7 +82,7 @@ def fft(
     norm: _fft.Norm | None = None,
     axis: int = -1,
     workers: int | None = None,
-    seed: int = 0,
+    seed: _fft.Seed = 0,
     tol: float | None = None,
     snr: float | None = None,
     algorithm: _fft.Algorithm = "auto",
@@ -101,7 +104,7 @@ def rfft(
     norm: _fft.Norm | None = None,
     axis: int = -1,
     workers: int | None = None,
-    seed: int = 0,
+    seed: _fft.Seed = 0,
     tol: float | None = None,
     snr: float | None = None,
     algorithm: _fft.Algorithm = "auto",
@@ -141,6 +144,8 @@ def _sharded(x: Any, arguments: dict[str, Any]) -> Any:
     if any(size != size for size in sizes):
         raise ValueError("x has chunks of unknown size; call x.compute_chunk_sizes() first")
     arguments["n"] = int(sum(sizes))
+    # One seed for all chunks.
+    arguments["seed"] = drawn(arguments["seed"])
     # A sketch says at once what is wrong with the arguments.
     Sketch(**arguments)
     array: Any = x
@@ -160,7 +165,7 @@ def fft_sharded(
     k: int,
     *,
     norm: _fft.Norm | None = None,
-    seed: int = 0,
+    seed: _fft.Seed = 0,
     tol: float | None = None,
     snr: float | None = None,
     algorithm: _fft.Algorithm = "auto",
@@ -194,7 +199,7 @@ def rfft_sharded(
     k: int,
     *,
     norm: _fft.Norm | None = None,
-    seed: int = 0,
+    seed: _fft.Seed = 0,
     tol: float | None = None,
     snr: float | None = None,
     algorithm: _fft.Algorithm = "auto",

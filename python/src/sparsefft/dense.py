@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
-from ._arguments import host_array, worker_count
+from ._arguments import check_norm, host_array, index, worker_count
 
 __all__ = ["fft", "ifft", "irfft", "rfft"]
 
@@ -28,9 +28,15 @@ Complex: TypeAlias = NDArray[np.complexfloating[Any, Any]]
 
 
 def _prepare(
-    x: ArrayLike, n: int | None, axis: int, real: bool, given: int | None = None
+    x: ArrayLike,
+    n: int | None,
+    axis: int,
+    norm: Any,
+    real: bool,
+    given: int | None = None,
 ) -> tuple[NDArray[Any], int, int]:
     """``x`` with its axis last, cut or filled up with zeros to ``given`` values, and contiguous."""
+    check_norm(norm)
     array = host_array(x)
     kind = array.dtype.kind
     if kind not in ("biuf" if real else "biufc") or array.dtype.char in "gG":
@@ -38,6 +44,7 @@ def _prepare(
         raise TypeError(f"x has dtype {array.dtype}; {expected} numbers up to 64 bits are needed")
     if array.ndim == 0:
         raise ValueError("x is a single number; it must have at least one dimension")
+    axis = index(axis, "axis", "an integer")
     if not -array.ndim <= axis < array.ndim:
         raise np.exceptions.AxisError(axis, array.ndim, "axis")
     array = np.moveaxis(array, axis, -1)
@@ -53,19 +60,20 @@ def _prepare(
     else:
         dtype = np.complex64 if single else np.complex128
     have = array.shape[-1]
+    values = wanted * int(np.prod(array.shape[:-1], dtype=object))
+    if values * np.dtype(dtype).itemsize > np.iinfo(np.intp).max:
+        raise MemoryError(f"n = {length}: {values} values do not fit in memory")
     if have < wanted:
         padded = np.zeros((*array.shape[:-1], wanted), dtype)
         padded[..., :have] = array
         array = padded
     elif have > wanted:
         array = array[..., :wanted]
-    return np.ascontiguousarray(array, dtype), length, axis
+    return np.require(array, dtype, ["C", "A"]), length, axis
 
 
 def _length(n: Any) -> int:
-    if not hasattr(n, "__index__"):
-        raise TypeError(f"n must be an integer or None, not {type(n).__name__}")
-    return int(n)
+    return index(n, "n", "an integer or None")
 
 
 def _complex(
@@ -77,7 +85,7 @@ def _complex(
     overwrite_x: bool,
     workers: int | None,
 ) -> Complex:
-    array, length, axis = _prepare(x, n, axis, real=False)
+    array, length, axis = _prepare(x, n, axis, norm, real=False)
     out = np.empty_like(array)
     _native.dense(array, out, length, inverse, norm, worker_count(workers))
     return np.moveaxis(out, -1, axis)
@@ -119,7 +127,7 @@ def rfft(
     workers: int | None = None,
 ) -> Complex:
     """The coefficients 0 ... n//2 of real values along an axis, as ``scipy.fft.rfft``."""
-    array, length, axis = _prepare(x, n, axis, real=True)
+    array, length, axis = _prepare(x, n, axis, norm, real=True)
     dtype = np.complex64 if array.dtype == np.float32 else np.complex128
     out = np.empty((*array.shape[:-1], length // 2 + 1), dtype)
     _native.dense(array, out, length, False, norm, worker_count(workers))
@@ -140,12 +148,13 @@ def irfft(
     """
     if n is None:
         array = host_array(x)
+        axis = index(axis, "axis", "an integer")
         if array.ndim and -array.ndim <= axis < array.ndim:
             n = 2 * (array.shape[axis] - 1)
     else:
         n = _length(n)
     given = None if n is None else n // 2 + 1
-    array, length, axis = _prepare(x, n, axis, real=False, given=given)
+    array, length, axis = _prepare(x, n, axis, norm, real=False, given=given)
     out = np.empty(
         (*array.shape[:-1], length), np.float32 if array.dtype == np.complex64 else np.float64
     )
