@@ -4,9 +4,13 @@ mod bench;
 mod fuzz;
 mod install_c;
 mod kernels;
+mod mutants;
+mod portable;
 mod promise;
 mod python;
+mod sanitize;
 mod shell;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -37,13 +41,33 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "fuzz",
-        help: "[SECONDS]  the npy, WAV and SigMF readers on damaged files, with cargo-fuzz",
+        help: "[SECONDS] [--keep]  readers, sketches, the C interface and HTTP on damaged input, with libFuzzer",
         run: fuzz::run,
+    },
+    Command {
+        name: "soak",
+        help: "[MINUTES]  mixed calls from eight threads through C and Python: equal answers, flat memory",
+        run: soak::run,
+    },
+    Command {
+        name: "portable",
+        help: "the smoke suite for 64-bit Arm (emulated) and WebAssembly (in Node)",
+        run: portable::run,
     },
     Command {
         name: "install-c",
         help: "--prefix DIR [--debug]  build and install the C library, its header and pkg-config file",
         run: install_c::run,
+    },
+    Command {
+        name: "sanitize",
+        help: "[loom | address | thread | miri ...]  races and bytes out of bounds, where the toolchain allows",
+        run: sanitize::run,
+    },
+    Command {
+        name: "mutants",
+        help: "[--list] [--all] [--sample K/N] [judge | limits | sketch | readers ...]  faults put into code: do tests notice?",
+        run: mutants::run,
     },
     Command {
         name: "kernels",

@@ -2,7 +2,7 @@
 
 use crate::shell::{Outcome, apt_install, root, tee, works};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds the package, installs it and runs its tests.
@@ -14,6 +14,13 @@ pub fn suite() -> Outcome {
 }
 
 fn run() -> Result<Outcome, String> {
+    let python = install()?;
+    let package = root().join("python");
+    Ok(tee(Command::new(&python).current_dir(package).args(["-m", "pytest", "-q"])))
+}
+
+/// Builds the wheel and installs it into the environment, whose interpreter this gives.
+pub fn install() -> Result<PathBuf, String> {
     let package = root().join("python");
     let venv = root().join("target/venv");
     let python = venv.join("bin/python");
@@ -32,7 +39,7 @@ fn run() -> Result<Outcome, String> {
     let mut install = pip(&python);
     install.args(["install", "--force-reinstall", "--no-deps"]).arg(wheel);
     step("installing the wheel", &mut install)?;
-    Ok(tee(Command::new(&python).current_dir(&package).args(["-m", "pytest", "-q"])))
+    Ok(python)
 }
 
 /// Makes the environment, unless it is there with everything that is asked for.

@@ -1,12 +1,15 @@
 //! `cargo xtask test`: everything that must hold before a commit, on a bare machine.
 //!
 //! Order: tools, format, lints, tests (from C among them), documentation tests (the README among
-//! them), documentation, the Python package. Every step runs even if an earlier one failed. The last line is
+//! them), documentation, the Python package, the smoke suite on other processors, fuzzing. Every step runs even if an earlier one failed. The last line is
 //! `N passed, M failed`: tests, plus one failure for each of the other steps that failed.
 
-use crate::python;
 use crate::shell::{Outcome, apt_install, cargo, tee, works};
+use crate::{fuzz, portable, python};
 use std::process::Command;
+
+/// Seconds for which each fuzz target runs.
+const FUZZED: u32 = 60;
 
 /// Tests that passed and failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -101,13 +104,15 @@ pub fn run(args: &[String]) -> Result<bool, String> {
     let emulated = tee(emulated.args(["--", "--nocapture"]));
     let doc = tee(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]));
     let python = python::suite();
-    let suites = [
+    let mut suites = vec![
         ("the test suite", suite),
         ("GPU tests", gpu),
         ("emulated kernels", emulated),
         ("documentation tests", doc),
         ("the Python suite", python),
     ];
+    suites.extend(portable::suites());
+    suites.push(("fuzzing", fuzz::suite(FUZZED, Some(1))));
     for (name, outcome) in suites {
         let tally = count(&outcome.output);
         total.passed += tally.passed;
