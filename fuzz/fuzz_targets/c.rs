@@ -178,9 +178,71 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let written = count.min(most) as usize;
         assert!(plan.is_null() || peaks[..written].iter().all(|p| p.index < n || p.index == GUARD));
     }
+    find_and_tones(plan, n, &mut from, values, seed);
     // SAFETY: made above and freed once.
     unsafe { sparsefft_destroy_plan(plan) };
 });
+
+/// The lists of findings, and tones, of a signal in memory, with any options.
+fn find_and_tones(
+    plan: *const sparsefft_plan,
+    n: u64,
+    from: &mut Bytes<'_>,
+    values: [f64; 4],
+    seed: u64,
+) {
+    // They take a hundred times as long as the rest.
+    if n > LONGEST || from.byte() % 8 != 7 {
+        return;
+    }
+    let options = sparsefft_find_options {
+        size: size_of::<sparsefft_find_options>(),
+        seed,
+        at_most: from.size(),
+        memory: from.size(),
+        failure_probability: from.float(),
+        effort: from.choice(),
+        threads: from.choice().min(2),
+        draw_seed: 0,
+    };
+    let value = |i: usize| values[((i as u64).wrapping_mul(seed) >> 60) as usize % 4];
+    let x: Vec<f64> = (0..2 * LONGEST as usize).map(value).collect();
+    let guard = sparsefft_burst {
+        start: GUARD,
+        length: GUARD,
+        low: 0.0,
+        high: 0.0,
+        power: 0.0,
+        above_db: 0.0,
+    };
+    let (room, mut bursts) = (usize::from(from.byte() % 8), [guard; 8]);
+    // SAFETY: all fields are numbers, for which zero is valid, here and below.
+    let line: sparsefft_line = unsafe { std::mem::zeroed() };
+    let mut lines = [line; 8];
+    // SAFETY: as above.
+    let mut certificate: sparsefft_certificate = unsafe { std::mem::zeroed() };
+    certificate.size = size_of::<sparsefft_certificate>();
+    let (mut error, mut count) = (-1, room as u64);
+    // SAFETY: every pointer is null or points to what the header asks for.
+    unsafe {
+        let found = if from.byte() % 2 == 0 {
+            sparsefft_find_complex_f64(x.as_ptr(), n, &options, &raw mut error)
+        } else {
+            sparsefft_find_real_f64(x.as_ptr(), n, &options, &raw mut error)
+        };
+        checked(error);
+        assert_eq!(found.is_null(), error != SPARSEFFT_OK);
+        checked(sparsefft_findings_bursts(found, bursts.as_mut_ptr(), &raw mut count));
+        assert!(bursts[room..].iter().all(|b| b.start == GUARD), "a burst too many");
+        count = 8;
+        checked(sparsefft_findings_lines(found, lines.as_mut_ptr(), &raw mut count));
+        checked(sparsefft_family_members(found, from.size(), null_mut(), &raw mut count));
+        sparsefft_destroy_findings(found);
+        count = 8;
+        let (to, evidence) = (lines.as_mut_ptr(), &raw mut certificate);
+        checked(sparsefft_tones_complex_f64(plan, x.as_ptr(), to, &raw mut count, evidence));
+    }
+}
 
 /// A code of the header, and a message where there is something to say.
 fn checked(code: c_int) {

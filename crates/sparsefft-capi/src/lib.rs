@@ -5,16 +5,22 @@
 //! panics into codes and keeps the message for [`sparsefft_last_error`].
 #![allow(non_camel_case_types)] // C's names
 
+mod find;
+mod tones;
+
+pub use find::*;
 use sparse::dense::Direction;
 use sparse::{
-    Algorithm, Complex, Error, Fallback, Noise, Norm, Plan, Problem, Samples, Spectrum, Taper,
-    Verdict, from_fn,
+    Algorithm, Certificate, Complex, Error, Fallback, Noise, Norm, Plan, Problem, Samples,
+    Spectrum, Taper, Verdict, from_fn,
 };
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+pub use tones::*;
 
 /// Success.
 pub const SPARSEFFT_OK: c_int = 0;
@@ -355,22 +361,39 @@ impl sparsefft_options {
             problem = problem.failure_probability(self.failure_probability);
         }
         let norm = choice(&[Norm::Backward, Norm::Ortho, Norm::Forward], self.norm, "norm")?;
-        let threads = usize::try_from(self.threads).map_err(|_| {
-            let message = format!("options->threads = {}; it must be 0 or more", self.threads);
-            Failure::new(SPARSEFFT_ERROR_OPTION, message)
-        })?;
         let plan = Plan::new(problem)?;
-        let pool = if threads == 0 {
-            None
-        } else {
-            let threads = threads.min(sparse::most_threads());
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            Some(pool.map_err(|e| {
-                let message = format!("options->threads: {threads} cannot be started: {e}");
-                Failure::new(SPARSEFFT_ERROR_MEMORY, message)
-            })?)
-        };
+        let pool = threads_of(self.threads)?;
         Ok(sparsefft_plan { plan, norm, pool })
+    }
+}
+
+/// The pool that an option asks for: none for 0, and never more than the machine makes use of.
+fn threads_of(threads: c_int) -> Result<Option<rayon::ThreadPool>, Failure> {
+    let threads = usize::try_from(threads).map_err(|_| {
+        let message = format!("options->threads = {threads}; it must be 0 or more");
+        Failure::new(SPARSEFFT_ERROR_OPTION, message)
+    })?;
+    if threads == 0 {
+        return Ok(None);
+    }
+    let threads = threads.min(sparse::most_threads());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    Ok(Some(pool.map_err(|e| {
+        let message = format!("options->threads: {threads} cannot be started: {e}");
+        Failure::new(SPARSEFFT_ERROR_MEMORY, message)
+    })?))
+}
+
+impl sparsefft_plan {
+    /// Runs work with the plan, by its own threads if it has some.
+    fn run<T: Send>(
+        &self,
+        work: impl FnOnce(&Plan) -> Result<T, Error> + Send,
+    ) -> Result<T, Failure> {
+        Ok(match &self.pool {
+            None => work(&self.plan)?,
+            Some(pool) => pool.install(|| work(&self.plan))?,
+        })
     }
 }
 
@@ -449,28 +472,25 @@ impl Output {
                 let message = format!("peaks is NULL, but *count says that it has room for {room}");
                 return Err(Failure::new(SPARSEFFT_ERROR_NULL, message));
             }
-            let size = if self.certificate.is_null() {
-                0
-            } else {
-                // SAFETY: as above.
-                unsafe { caller_size(self.certificate, "sparsefft_certificate")? }
-            };
-            let signal = signal(plan.plan.problem().n())?;
-            let spectrum = match &plan.pool {
-                None => plan.plan.transform(&signal)?,
-                Some(pool) => pool.install(|| plan.plan.transform(&signal))?,
-            };
             // SAFETY: as above.
-            unsafe { self.write(plan, &spectrum, room, size) };
+            let evidence = unsafe { Evidence::to(self.certificate)? };
+            let signal = signal(plan.plan.problem().n())?;
+            let spectrum = plan.run(|plan| plan.transform(&signal))?;
+            // SAFETY: as above.
+            unsafe { self.write(plan, &spectrum, room) };
+            let r = spectrum.report();
+            let (c, read) = (spectrum.certificate(), r.samples_read);
+            // SAFETY: as above.
+            unsafe { evidence.write(c, r.algorithm, read, r.elapsed, r.seed) };
             Ok(())
         })
     }
 
-    /// Writes the answer.
+    /// Writes the peaks.
     ///
     /// # Safety
-    /// `peaks` has room for `room` peaks and the certificate for `size` bytes.
-    unsafe fn write(&self, plan: &sparsefft_plan, spectrum: &Spectrum, room: u64, size: usize) {
+    /// `peaks` has room for `room` peaks.
+    unsafe fn write(&self, plan: &sparsefft_plan, spectrum: &Spectrum, room: u64) {
         let factor = plan.norm.factor(spectrum.n(), Direction::Forward);
         let found = spectrum.peaks().len() as u64;
         let largest;
@@ -489,47 +509,75 @@ impl Output {
         }
         // SAFETY: checked not to be NULL.
         unsafe { *self.count = found };
-        if size > 0 {
-            let certificate = certificate(spectrum, size);
-            // SAFETY: the caller's struct has `size` bytes and ours at least as many as are copied.
-            unsafe {
-                let from = (&raw const certificate).cast::<u8>();
-                let count = size.min(size_of::<sparsefft_certificate>());
-                std::ptr::copy_nonoverlapping(from, self.certificate.cast::<u8>(), count);
-            }
-        }
     }
 }
 
-fn certificate(spectrum: &Spectrum, size: usize) -> sparsefft_certificate {
-    let (c, r) = (spectrum.certificate(), spectrum.report());
-    let mut reason = [0 as c_char; 252];
-    // The last byte stays zero.
-    let text = c.reason.as_deref().unwrap_or_default().bytes();
-    for (to, byte) in reason[..251].iter_mut().zip(text) {
-        *to = byte as c_char;
+/// The caller's certificate, or NULL, and its size.
+struct Evidence(*mut sparsefft_certificate, usize);
+
+impl Evidence {
+    /// Checks that the size was set.
+    ///
+    /// # Safety
+    /// Anything but NULL must be readable for its first field.
+    unsafe fn to(certificate: *mut sparsefft_certificate) -> Result<Self, Failure> {
+        if certificate.is_null() {
+            return Ok(Evidence(certificate, 0));
+        }
+        // SAFETY: the caller's promise.
+        Ok(Evidence(certificate, unsafe { caller_size(certificate, "sparsefft_certificate")? }))
     }
-    let algorithm = Algorithm::ALL.iter().position(|a| *a == r.algorithm).unwrap_or_default();
-    sparsefft_certificate {
-        size,
-        verdict: match c.verdict {
-            Verdict::Certified => SPARSEFFT_CERTIFIED,
-            Verdict::Uncertified => SPARSEFFT_UNCERTIFIED,
-            Verdict::Dense => SPARSEFFT_DENSE_EXACT,
-        },
-        algorithm: algorithm as c_int,
-        bins_tested: c.bins_tested,
-        bins_unexplained: c.bins_unexplained,
-        residual_energy: c.residual_energy,
-        noise_floor: c.noise_floor,
-        detection_limit: c.detection_limit,
-        failure_probability: c.failure_probability,
-        samples_read: r.samples_read,
-        seconds: r.elapsed.as_secs_f64(),
-        attempts: c.attempts,
-        reason,
-        seed: r.seed,
-        rest_limit: c.rest_limit,
+
+    /// Writes the part of the certificate that the caller's version of the struct has.
+    ///
+    /// # Safety
+    /// The caller's struct has as many bytes as its size says.
+    unsafe fn write(
+        &self,
+        c: &Certificate,
+        algorithm: Algorithm,
+        samples_read: u64,
+        elapsed: Duration,
+        seed: u64,
+    ) {
+        let size = self.1;
+        if size == 0 {
+            return;
+        }
+        let mut reason = [0 as c_char; 252];
+        // The last byte stays zero.
+        let text = c.reason.as_deref().unwrap_or_default().bytes();
+        for (to, byte) in reason[..251].iter_mut().zip(text) {
+            *to = byte as c_char;
+        }
+        let algorithm = Algorithm::ALL.iter().position(|a| *a == algorithm).unwrap_or_default();
+        let ours = sparsefft_certificate {
+            size,
+            verdict: match c.verdict {
+                Verdict::Certified => SPARSEFFT_CERTIFIED,
+                Verdict::Uncertified => SPARSEFFT_UNCERTIFIED,
+                Verdict::Dense => SPARSEFFT_DENSE_EXACT,
+            },
+            algorithm: algorithm as c_int,
+            bins_tested: c.bins_tested,
+            bins_unexplained: c.bins_unexplained,
+            residual_energy: c.residual_energy,
+            noise_floor: c.noise_floor,
+            detection_limit: c.detection_limit,
+            failure_probability: c.failure_probability,
+            samples_read,
+            seconds: elapsed.as_secs_f64(),
+            attempts: c.attempts,
+            reason,
+            seed,
+            rest_limit: c.rest_limit,
+        };
+        // SAFETY: the caller's struct has `size` bytes and ours at least as many as are copied.
+        unsafe {
+            let from = (&raw const ours).cast::<u8>();
+            let count = size.min(size_of::<sparsefft_certificate>());
+            std::ptr::copy_nonoverlapping(from, self.0.cast::<u8>(), count);
+        }
     }
 }
 
@@ -544,8 +592,13 @@ where
 {
     // SAFETY: the caller's promise.
     let first = unsafe { given(x, "x")? };
+    let most = isize::MAX as usize / size_of::<T>();
+    let count = usize::try_from(n).ok().filter(|n| *n <= most).ok_or_else(|| {
+        let message = format!("n = {n}, but an array has at most {most} of these samples");
+        Failure::new(SPARSEFFT_ERROR_LENGTH, message)
+    })?;
     // SAFETY: as above.
-    let values: &'static [T] = unsafe { std::slice::from_raw_parts(first, n as usize) };
+    let values: &'static [T] = unsafe { std::slice::from_raw_parts(first, count) };
     Ok(Box::new(values))
 }
 
@@ -629,6 +682,30 @@ struct User(*mut c_void);
 // SAFETY: it is only handed back to the caller's function, by one thread at a time.
 unsafe impl Send for User {}
 
+/// n samples that the caller's function gives.
+///
+/// # Safety
+/// `read` must do what sparsefft_read describes, from any thread, while the signal is used.
+unsafe fn called_back(
+    read: sparsefft_read,
+    user: *mut c_void,
+    n: u64,
+) -> Result<Box<dyn Samples>, Failure> {
+    let read = read.ok_or_else(|| Failure::new(SPARSEFFT_ERROR_NULL, "read is NULL"))?;
+    let user = Mutex::new(User(user));
+    Ok(Box::new(from_fn(n, move |indices: &[u64]| {
+        let mut samples = vec![Complex::ZERO; indices.len()];
+        let user = user.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = samples.as_mut_ptr().cast();
+        // SAFETY: the caller's promise; the indices are readable and the samples writable for their
+        // count.
+        match unsafe { read(user.0, indices.as_ptr(), indices.len(), out) } {
+            0 => Ok(samples),
+            code => Err(Error::Source(format!("the callback returned {code}"))),
+        }
+    })))
+}
+
 /// As sparsefft_execute_complex_f64, for samples that `read` computes or fetches on demand.
 ///
 /// # Safety
@@ -644,23 +721,8 @@ pub unsafe extern "C" fn sparsefft_execute_callback(
     certificate: *mut sparsefft_certificate,
 ) -> c_int {
     let output = Output { peaks, count, certificate };
-    let user = Mutex::new(User(user));
     // SAFETY: as promised by the caller.
-    unsafe {
-        output.fill(plan, move |n| {
-            let read = read.ok_or_else(|| Failure::new(SPARSEFFT_ERROR_NULL, "read is NULL"))?;
-            Ok(Box::new(from_fn(n, move |indices: &[u64]| {
-                let mut samples = vec![Complex::ZERO; indices.len()];
-                let user = user.lock().unwrap_or_else(PoisonError::into_inner);
-                let out = samples.as_mut_ptr().cast();
-                // SAFETY: the indices are readable and the samples writable for their count.
-                match read(user.0, indices.as_ptr(), indices.len(), out) {
-                    0 => Ok(samples),
-                    code => Err(Error::Source(format!("the callback returned {code}"))),
-                }
-            })))
-        })
-    }
+    unsafe { output.fill(plan, |n| called_back(read, user, n)) }
 }
 
 /// The samples that the first pass reads, in reading order, so that an instrument can record only

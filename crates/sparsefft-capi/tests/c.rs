@@ -177,14 +177,18 @@ fn cmake_example() {
 fn programs_in_the_guides() {
     if have(&["cc", "pkg-config"]) {
         let installed = Installed::new("c-guides");
-        for guide in ["README.md", "docs/c.md"] {
+        // Each guide with the lines that its programs print.
+        for (guide, lines) in [("README.md", &[4][..]), ("docs/c.md", &[4, 5])] {
             let text = std::fs::read_to_string(here().join("../..").join(guide)).unwrap();
-            let program = text.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
-            let source = installed.0.join("guide.c");
-            std::fs::write(&source, program).unwrap();
-            let program = installed.compile(&source, &installed.pkg_config(&["--libs"]));
-            let out = run(Command::new(program).env("LD_LIBRARY_PATH", installed.lib()));
-            assert_eq!(out.lines().count(), 4, "{guide}: {out}");
+            let programs = text.split("```c\n").skip(1);
+            assert_eq!(programs.clone().count(), lines.len(), "{guide}");
+            for (program, lines) in programs.zip(lines) {
+                let source = installed.0.join("guide.c");
+                std::fs::write(&source, program.split("```").next().unwrap()).unwrap();
+                let program = installed.compile(&source, &installed.pkg_config(&["--libs"]));
+                let out = run(Command::new(program).env("LD_LIBRARY_PATH", installed.lib()));
+                assert_eq!(out.lines().count(), *lines, "{guide}: {out}");
+            }
         }
     }
 }

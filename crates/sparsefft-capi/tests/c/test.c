@@ -425,6 +425,153 @@ static void threads(void) {
     puts("threads");
 }
 
+/* White noise of variance 1 by a linear congruential generator: the sum of twelve uniform numbers. */
+static double noise(void) {
+    static uint64_t state = 1;
+    double sum = -6;
+    for (int i = 0; i < 12; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        sum += (double)(state >> 40) / (1 << 24);
+    }
+    return sum;
+}
+
+enum { M = 1 << 16 };
+
+/* Two tones between the bins in coloured noise, and a burst at a third of the record. */
+static double *recording(void) {
+    double *x = malloc(M * sizeof *x), colour = 0;
+    for (int t = 0; t < M; t++) {
+        colour = 0.9 * colour + 0.1 * noise();
+        x[t] = colour + 0.5 * cos(0.2513 * t) + 0.25 * cos(1.7731 * t + 1);
+        if (t >= M / 3 && t < M / 3 + 2000) x[t] += 2 * cos(2.5 * t);
+    }
+    return x;
+}
+
+static void find_everything(void) {
+    double *x = recording();
+    float *single = malloc(M * sizeof *single);
+    for (int t = 0; t < M; t++) single[t] = (float)x[t];
+    for (int kind = 0; kind < 2; kind++) {
+        int error = -1;
+        sparsefft_find_options options = {.size = sizeof options, .threads = kind};
+        sparsefft_findings *found = kind ? sparsefft_find_real_f32(single, M, &options, &error)
+                                         : sparsefft_find_real_f64(x, M, NULL, &error);
+        CHECK(found && error == SPARSEFFT_OK);
+        sparsefft_summary summary = {.size = sizeof summary};
+        CHECK(!sparsefft_findings_summary(found, &summary));
+        CHECK(summary.outcome == SPARSEFFT_OUTCOME_COMPLETE && summary.real && summary.n == M);
+        CHECK(summary.samples_read >= M && summary.seconds > 0 && summary.memory > 0);
+        CHECK(summary.threshold_db > 5 && summary.threshold_db < 40);
+        CHECK(summary.lines >= 2 && summary.bursts == 1 && summary.reasons >= 1);
+
+        sparsefft_line lines[2];
+        uint64_t count = 2;
+        CHECK(!sparsefft_findings_lines(found, lines, &count));
+        CHECK(count == summary.lines);
+        const double expected[2] = {0.2513, 1.7731}, level[2] = {0.25, 0.125};
+        for (int i = 0; i < 2; i++) {
+            double nu = expected[i] / (2 * acos(-1.0));
+            CHECK(lines[i].kind == SPARSEFFT_TONE && lines[i].mirrored);
+            CHECK(lines[i].frequency_std > 0 && lines[i].frequency_std < 1e-6);
+            CHECK(fabs(lines[i].frequency - nu) < 6 * lines[i].frequency_std);
+            CHECK(fabs(hypot(lines[i].re, lines[i].im) - level[i]) < 0.01);
+            CHECK(lines[i].snr_db > 30);
+        }
+        sparsefft_burst burst;
+        count = 1;
+        CHECK(!sparsefft_findings_bursts(found, &burst, &count));
+        CHECK(count == 1 && burst.start + 200 > M / 3 && burst.start < M / 3 + 200);
+        CHECK(burst.length > 1600 && burst.length < 2400 && fabs(burst.power - 2) < 1);
+        CHECK(burst.low < 2.5 / 6.2832 && burst.high > 2.5 / 6.2832);
+        sparsefft_floor *floor = malloc(summary.floor * sizeof *floor);
+        count = summary.floor;
+        CHECK(count > 10 && !sparsefft_findings_floor(found, floor, &count));
+        /* The noise is coloured: far stronger at low frequencies. */
+        CHECK(floor[2].density > 30 * floor[count - 1].density);
+        free(floor);
+        const char *code = NULL, *text = sparsefft_findings_reason(found, 0, &code);
+        CHECK(text && code && !strcmp(code, "not_sparse") && strlen(text) > 20);
+        CHECK(!sparsefft_findings_reason(found, summary.reasons, &code) && !code);
+        for (int list = 0; list < 3; list++) {
+            count = 0;
+            CHECK(!(list == 0   ? sparsefft_findings_bands(found, NULL, &count)
+                    : list == 1 ? sparsefft_findings_sweeps(found, NULL, &count)
+                                : sparsefft_findings_families(found, NULL, &count)));
+            CHECK(count == (list == 0 ? summary.bands : list == 1 ? summary.sweeps : summary.families));
+        }
+        count = 1;
+        CHECK(sparsefft_findings_lines(found, NULL, &count) == SPARSEFFT_ERROR_NULL);
+        CHECK(sparsefft_family_members(found, 1000, NULL, &count) == SPARSEFFT_ERROR_OPTION);
+        sparsefft_destroy_findings(found);
+    }
+    int error = 0;
+    sparsefft_find_options options = {.size = sizeof options, .effort = 3};
+    CHECK(!sparsefft_find_real_f64(x, M, &options, &error) && error == SPARSEFFT_ERROR_OPTION);
+    CHECK(strstr(sparsefft_last_error(), "effort"));
+    CHECK(!sparsefft_find_real_f64(x, 0, NULL, &error) && error == SPARSEFFT_ERROR_LENGTH);
+    CHECK(!sparsefft_find_real_f64(x, UINT64_MAX, NULL, &error) && error == SPARSEFFT_ERROR_LENGTH);
+    CHECK(!sparsefft_find_real_f64(NULL, M, NULL, &error) && error == SPARSEFFT_ERROR_NULL);
+    sparsefft_destroy_findings(NULL);
+    free(x), free(single);
+    puts("find");
+}
+
+static void find_families(void) {
+    double *x = malloc(M * sizeof *x);
+    for (int t = 0; t < M; t++) {
+        x[t] = noise();
+        for (int h = 1; h <= 8; h++) x[t] += cos(0.0731 * h * t) / h;
+    }
+    sparsefft_find_options options = {.size = sizeof options, .effort = SPARSEFFT_EFFORT_THOROUGH};
+    sparsefft_findings *found = sparsefft_find_real_f64(x, M, &options, NULL);
+    CHECK(found);
+    sparsefft_family family;
+    uint64_t count = 1, members[8], room = 8;
+    CHECK(!sparsefft_findings_families(found, &family, &count) && count == 1);
+    CHECK(fabs(family.spacing - 0.0731 / (2 * acos(-1.0))) < 1e-6 && isnan(family.carrier));
+    CHECK(family.orders == 8 && family.lowest == 1 && family.highest == 8);
+    CHECK(!sparsefft_family_members(found, 0, members, &room) && room == 8 && members[0] == 0);
+    sparsefft_destroy_findings(found);
+    free(x);
+    puts("families");
+}
+
+static void tones_between_the_bins(void) {
+    const double nu[2] = {0.123456789, -0.31};
+    double complex *x = malloc(M * sizeof *x);
+    float complex *single = malloc(M * sizeof *single);
+    for (int t = 0; t < M; t++) {
+        x[t] = 0.01 * (noise() + I * noise());
+        for (int i = 0; i < 2; i++)
+            x[t] += (i + 1) * cexp(I * 2 * acos(-1.0) * fmod(nu[i] * t, 1.0));
+        single[t] = (float complex)x[t];
+    }
+    sparsefft_plan *plan = sparsefft_plan_1d(M, 2, NULL, NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        sparsefft_line tones[2];
+        uint64_t count = 2;
+        sparsefft_certificate certificate = {.size = sizeof certificate};
+        CHECK(kind ? !sparsefft_tones_complex_f32(plan, (float *)single, tones, &count, &certificate)
+                   : !sparsefft_tones_complex_f64(plan, (double *)x, tones, &count, &certificate));
+        CHECK(count == 2 && certificate.verdict == SPARSEFFT_CERTIFIED);
+        CHECK(certificate.samples_read > 0 && certificate.samples_read < M);
+        for (int i = 0; i < 2; i++) {
+            const sparsefft_line *tone = &tones[1 - i];
+            CHECK(tone->kind == SPARSEFFT_TONE && tone->frequency_std > 0);
+            CHECK(fabs(tone->frequency - nu[i]) < 6 * tone->frequency_std);
+            CHECK(fabs(hypot(tone->re, tone->im) - (i + 1)) < 6 * tone->amplitude_std);
+        }
+    }
+    uint64_t count = 1;
+    CHECK(sparsefft_tones_complex_f64(plan, (double *)x, NULL, &count, NULL) == SPARSEFFT_ERROR_NULL);
+    CHECK(sparsefft_tones_complex_f64(NULL, (double *)x, NULL, &count, NULL) == SPARSEFFT_ERROR_NULL);
+    sparsefft_destroy_plan(plan);
+    free(x), free(single);
+    puts("tones");
+}
+
 int main(void) {
     every_type();
     options_and_norms();
@@ -435,6 +582,9 @@ int main(void) {
     drawn_seeds();
     doubt();
     threads();
+    find_everything();
+    find_families();
+    tones_between_the_bins();
     puts("all passed");
     return 0;
 }
