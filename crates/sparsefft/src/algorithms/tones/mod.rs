@@ -19,7 +19,7 @@ mod drift;
 mod engine;
 mod extras;
 mod joint;
-mod linear;
+pub(crate) mod linear;
 mod locate;
 mod naming;
 mod refine;

@@ -13,7 +13,7 @@ use super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins};
 /// Share of the power in the main lobe that a fit may leave for a line to be one line.
 const PURE: f64 = 0.05;
 /// The same in units of the floor.
-const CLEAN: f64 = 4.0;
+pub(super) const CLEAN: f64 = 4.0;
 /// Prominence (a ratio of powers) that makes a peak of its own within a group of bins.
 const PROMINENCE: f64 = 30.0;
 /// Most peaks of a group that are fitted.

@@ -17,6 +17,7 @@ mod fit;
 mod floor;
 mod lines;
 mod peaks;
+mod resolve;
 mod spectrum;
 mod sweeps;
 
@@ -117,7 +118,9 @@ pub(super) fn run(samples: Samples, failure: f64) -> Result<Survey, Error> {
         }
     }
 
+    let limits = Limits::new(ln_p - (2.0 * spectrum.power.len() as f64).ln());
     let mut found = lines::find(&spectrum, &floor, ln_p);
+    resolve::close_lines(&spectrum, &floor, &limits, &mut found);
     found.retain(|l| !towering.iter().any(|t| distance(l, t, n, real) < 3.0 * LOBE as f64));
     lines::judge_towering(&mut towering, quiet, &floor);
     found.splice(0..0, towering);
@@ -135,7 +138,6 @@ pub(super) fn run(samples: Samples, failure: f64) -> Result<Survey, Error> {
         whole || l.fit.presence >= PRESENT || !in_event()
     });
 
-    let limits = Limits::new(ln_p - (2.0 * spectrum.power.len() as f64).ln());
     let unit = Units { n, real, scale, unit: spectrum.unit(), floor: &floor, limits };
     found.retain(|f| !unit.is_offset(f));
     let mut lines: Vec<Line> = found.iter().map(|f| unit.line(f)).collect();

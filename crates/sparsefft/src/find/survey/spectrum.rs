@@ -50,6 +50,16 @@ pub(super) fn noise_bandwidth() -> f64 {
     mean_of_power(2) / (GAIN * GAIN)
 }
 
+/// Correlation of the noise of two bins at this distance, phases counted from the middle of the
+/// record: the transform of w² over its mean.
+pub(super) fn noise_correlation(distance: f64) -> f64 {
+    const POINTS: usize = 64;
+    let at = |i: usize| i as f64 / POINTS as f64;
+    let sum: f64 =
+        (0..POINTS).map(|i| window(at(i)).powi(2) * (TAU * distance * (at(i) - 0.5)).cos()).sum();
+    sum / POINTS as f64 / mean_of_power(2)
+}
+
 /// Samples to spectrum.
 pub(super) struct Spectrum {
     /// Whether the samples are real: bins 0 … n/2 are there then, else all n.
@@ -183,7 +193,7 @@ impl Spectrum {
 }
 
 /// Transform of the window at a distance of this many bins, over n, phase of the record's middle.
-fn response(distance: f64) -> f64 {
+pub(super) fn response(distance: f64) -> f64 {
     // Around the middle of the record all cosines have the sign +.
     let sinc = |x: f64| if x.abs() < 1e-9 { 1.0 } else { (PI * x).sin() / (PI * x) };
     let mut sum = TERMS[0] * sinc(distance);
