@@ -19,6 +19,7 @@ mod lines;
 mod peaks;
 mod plane;
 mod spectrum;
+mod stripe;
 mod sweeps;
 mod vector;
 

@@ -1,6 +1,6 @@
-//! Plain loops, compiled a second time for processors with vectors of 256 bits.
+//! Plain loops, compiled again for processors with vectors of 256 and of 512 bits.
 //!
-//! The loops are the same, and neither compilation reorders sums or contracts products, so that the
+//! The loops are the same, and no compilation reorders sums or contracts products, so that the
 //! answer does not depend on the processor.
 
 /// Defines a function whose loops use the vectors that the processor has.
@@ -16,6 +16,14 @@ macro_rules! vectorized {
                 #[target_feature(enable = "avx2,fma")]
                 fn fast($($arg: $kind),*) $(-> $out)? {
                     plain($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+                fn faster($($arg: $kind),*) $(-> $out)? {
+                    plain($($arg),*)
+                }
+                if crate::cpu::has_eight() {
+                    // SAFETY: the processor has the instructions.
+                    return unsafe { faster($($arg),*) };
                 }
                 if crate::cpu::has_fma() {
                     // SAFETY: the processor has the instructions.
@@ -128,6 +136,17 @@ vectorized! {
 
 /// Independent sums that a sum is made of, put together in a fixed order.
 const LANES: usize = 16;
+
+vectorized! {
+    /// The largest of values that are not negative.
+    pub(super) fn largest_in(values: &[f32]) -> f32 {
+        let mut parts = [0.0f32; LANES];
+        for chunk in values.chunks(LANES) {
+            parts.iter_mut().zip(chunk).for_each(|(m, v)| *m = if *v > *m { *v } else { *m });
+        }
+        parts.iter().fold(0.0, |m, v| m.max(*v))
+    }
+}
 
 vectorized! {
     /// The largest absolute value.
