@@ -210,11 +210,17 @@ impl Floor {
         };
         let mut k = 0;
         while k < end {
-            // Pieces short enough that a straight line in logarithms follows the curve.
-            let next = (k + 1 + k / 32).min(k + 256).min(end);
             while at + 2 < knots.len() && knots[at + 1].0 <= k as f64 {
                 at += 1;
             }
+            // Pieces short enough that a straight line in logarithms follows the curve, none of them
+            // beyond the next knot.
+            let border = if at + 1 < knots.len() && knots[at + 1].0 > k as f64 {
+                knots[at + 1].0.ceil() as usize
+            } else {
+                end
+            };
+            let next = (k + 1 + k / 32).min(k + 256).min(border).min(end);
             let from = ln_at(k as f64, at);
             let to = ln_at(next as f64, at);
             let turn = ((to - from) / (next - k) as f64).exp();
