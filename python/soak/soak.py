@@ -69,13 +69,13 @@ class Text:
 
 
 CALLS = [
-    lambda: sparsefft.fft(X, 5),
-    lambda: sparsefft.fft(X.astype(np.complex64), 5, workers=3),
+    lambda: sparsefft.fft(X, k=5),
+    lambda: sparsefft.fft(X.astype(np.complex64), k=5, workers=3),
     lambda: sparsefft.fft(NOISY),
-    lambda: sparsefft.rfft(X.real, 5),
-    lambda: sparsefft.fft(BATCH, 5),
-    lambda: sparsefft.fft(X[::2], 5, algorithm="dense"),
-    lambda: sparsefft.fft(X[:10007], 5),
+    lambda: sparsefft.rfft(X.real, k=5),
+    lambda: sparsefft.fft(BATCH, k=5),
+    lambda: sparsefft.fft(X[::2], k=5, algorithm="dense"),
+    lambda: sparsefft.fft(X[:10007], k=5),
     lambda: PLAN.transform(X),
     lambda: REAL_PLAN.transform(X.real.astype(np.float32)),
     lambda: pickle.loads(pickle.dumps(PLAN)).transform(X),
@@ -83,10 +83,10 @@ CALLS = [
     lambda: sparsefft.fft_from(lambda i: X[i], N, 5),
     lambda: dense.fft(X[:5000], workers=2),
     lambda: dense.irfft(dense.rfft(X.real)),
-    lambda: sparsefft.fft(X, 5).synthesize(10, 500),
+    lambda: sparsefft.fft(X, k=5).synthesize(10, 500),
     sketch,
-    lambda: Text(refused(lambda: sparsefft.fft(BROKEN, 5))),
-    lambda: Text(refused(lambda: sparsefft.fft(X, N + 1))),
+    lambda: Text(refused(lambda: sparsefft.fft(BROKEN, k=5))),
+    lambda: Text(refused(lambda: sparsefft.fft(X, k=N + 1))),
     lambda: Text(refused(lambda: sparsefft.fft_from(lambda i: X[:3], N, 5))),
 ]
 

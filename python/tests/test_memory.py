@@ -25,14 +25,14 @@ def test_no_growth_over_many_calls():
         assert spectrum.certificate.is_certified
 
     def rarely():
-        sparsefft.fft(batch, 2)
+        sparsefft.fft(batch, k=2)
         sparsefft.fft_from(lambda i: x[i], 4096, 1)
-        spectrum = sparsefft.rfft(x.real, 1)
+        spectrum = sparsefft.rfft(x.real, k=1)
         spectrum.to_dense()
         spectrum.synthesize(0, 10)
         repr(spectrum)
         try:
-            sparsefft.fft(x, -1)
+            sparsefft.fft(x, k=-1)
         except ValueError:
             pass
 

@@ -69,7 +69,7 @@ def test_callable():
     spectrum = sparsefft.fft_from(samples, N, 3)
     np.testing.assert_array_equal(spectrum.indices, list(PARTS))
     assert sum(map(len, asked)) == spectrum.report.samples_read
-    np.testing.assert_array_equal(spectrum.values, sparsefft.fft(x, 3).values)
+    np.testing.assert_array_equal(spectrum.values, sparsefft.fft(x, k=3).values)
     # The first pass asks for what sample_indices said.
     first = sparsefft.sample_indices(N, 3)
     assert first.dtype == np.int64
@@ -96,7 +96,7 @@ def test_a_callable_may_transform_something_itself():
     x = tones(N, PARTS)
 
     def samples(indices):
-        assert sparsefft.fft(np.ones(256), 1, workers=2).size == 1
+        assert sparsefft.fft(np.ones(256), k=1, workers=2).size == 1
         return x[indices]
 
     for workers in (None, 2):
@@ -139,7 +139,7 @@ def test_the_interpreter_lock_is_released():
     thread = threading.Thread(target=count)
     thread.start()
     before = ticks
-    sparsefft.fft(x, 1, algorithm="dense")
+    sparsefft.fft(x, k=1, algorithm="dense")
     during = ticks - before
     done = True
     thread.join()
@@ -149,8 +149,8 @@ def test_the_interpreter_lock_is_released():
 
 def _child(queue):
     x = tones(N, PARTS)
-    first = sparsefft.fft(np.stack([x] * 4), 3)
-    second = sparsefft.fft(np.random.default_rng(1).normal(size=N), 40, workers=2)
+    first = sparsefft.fft(np.stack([x] * 4), k=3)
+    second = sparsefft.fft(np.random.default_rng(1).normal(size=N), k=40, workers=2)
     queue.put((first[3].indices.tolist(), second.size))
 
 
@@ -158,8 +158,8 @@ def _child(queue):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_child_processes(method):
     # The parent's threads exist before the fork; the child must not wait for them.
-    sparsefft.fft(np.random.default_rng(1).normal(size=(8, N)), 40)
-    sparsefft.fft(np.ones((8, N)), 1, workers=2)
+    sparsefft.fft(np.random.default_rng(1).normal(size=(8, N)), k=40)
+    sparsefft.fft(np.ones((8, N)), k=1, workers=2)
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     process = context.Process(target=_child, args=(queue,))
@@ -171,7 +171,7 @@ def test_child_processes(method):
 
 def test_drawn_seeds_are_recorded():
     x = tones(1 << 14, {3: 1.0, 700: 0.5j})
-    seeds = {sparsefft.fft(x, 2, seed="random").report.seed for _ in range(20)}
+    seeds = {sparsefft.fft(x, k=2, seed="random").report.seed for _ in range(20)}
     seeds |= {sparsefft.Plan(1 << 14, 2, seed="random").seed for _ in range(20)}
     seeds |= {sparsefft.random_seed() for _ in range(20)}
     assert len(seeds) == 60
@@ -181,7 +181,7 @@ def test_drawn_seeds_are_recorded():
     assert pickle.loads(pickle.dumps(plan)).seed == plan.seed
     assert f"seed={plan.seed}" in repr(plan)
     found = sparsefft.fft_from(lambda i: x[i], 1 << 14, 2, seed="random")
-    again = sparsefft.fft(x, 2, seed=found.report.seed)
+    again = sparsefft.fft(x, k=2, seed=found.report.seed)
     np.testing.assert_array_equal(again.values, found.values)
     assert sparsefft.Plan(8).seed == 0
 

@@ -31,7 +31,7 @@ def sparse_signals(draw):
 def test_sparse_signals_agree_with_numpy(signal, norm, seed):
     n, parts = signal
     x = tones(n, parts) if parts else np.zeros(n)
-    spectrum = sparsefft.fft(x, len(parts), norm=norm, seed=seed)
+    spectrum = sparsefft.fft(x, k=len(parts), norm=norm, seed=seed)
     assert spectrum.certificate.is_reliable
     expected = np.fft.fft(x, norm=norm)
     scale = np.abs(expected).max(initial=0)
@@ -46,7 +46,7 @@ def test_any_signal_gives_the_largest(n, k, seed):
     k = min(k, n)
     random = np.random.default_rng(seed)
     x = random.normal(size=n) + 1j * random.normal(size=n)
-    spectrum = sparsefft.fft(x, k)
+    spectrum = sparsefft.fft(x, k=k)
     assert spectrum.certificate.is_reliable
     full = np.fft.fft(x)
     # Dense: what numpy has. Certified: the noise was not above the asked-for coefficients.

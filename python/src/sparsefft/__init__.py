@@ -54,7 +54,16 @@ import os as _os
 
 from . import _native
 from ._buffer import buffer
-from ._fft import Plan, _forget_plans, fft, fft_from, random_seed, rfft, sample_indices
+from ._fft import (
+    OffGridWarning,
+    Plan,
+    _forget_plans,
+    fft,
+    fft_from,
+    random_seed,
+    rfft,
+    sample_indices,
+)
 from ._find import find
 from ._findings import Findings
 from ._read import read
@@ -68,6 +77,7 @@ __version__ = _native.__version__
 __all__ = [
     "Certificate",
     "Findings",
+    "OffGridWarning",
     "Plan",
     "Report",
     "Signal",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from ._arguments import check_norm, drawn, gpu_number, index, samples, worker_count
+from ._record import Signal
 from ._spectrum import SparseSpectra, SparseSpectrum
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
@@ -30,6 +34,42 @@ Many: TypeAlias = (
     | np.ndarray[tuple[int, int, int], np.dtype[Any]]
     | np.ndarray[tuple[int, int, int, int], np.dtype[Any]]
 )
+# Lists of numbers; NumPy's own count as numbers of Python.
+Numbers: TypeAlias = Sequence[complex] | Sequence[float] | Sequence[int]
+
+#: Bins from which on a list of them is no answer that a person reads.
+_MANY = 1000
+
+_PACKAGE = os.path.dirname(__file__)
+
+
+class OffGridWarning(UserWarning):
+    """Thousands of bins stand above the noise, so that what is there does not lie on the bins.
+
+    :func:`tones` gives frequencies between them, :func:`find` what is in any signal.
+    """
+
+
+def _user_level() -> int:
+    """How many calls up the code lies that called this package, as ``warnings.warn`` counts."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _misplaced(name: str, others: tuple[Any, ...]) -> TypeError:
+    """What to write in place of a second argument without a name."""
+    first = others[0]
+    if isinstance(first, int) and not isinstance(first, bool):
+        return TypeError(
+            f"{name} takes one argument without a name (the second one of numpy.fft.{name} is n): for the "
+            f"{first} largest coefficients write {name}(x, k={first}), for a part of the samples "
+            f"{name}(x[:{first}])"
+        )
+    return TypeError(
+        f"{name} takes one argument without a name; write the others with theirs: {name}(x, k=50)"
+    )
 
 
 class Plan:
@@ -184,6 +224,10 @@ class Plan:
     @overload
     def transform(self, x: Many, axis: int = -1) -> SparseSpectra: ...
     @overload
+    def transform(self, x: Numbers | Signal, axis: int = -1) -> SparseSpectrum: ...
+    @overload
+    def transform(self, x: Sequence[Numbers], axis: int = -1) -> SparseSpectra: ...
+    @overload
     def transform(self, x: ArrayLike, axis: int = -1) -> Any: ...
     def transform(self, x: Any, axis: int = -1) -> Any:
         """Transform a signal, or all signals along an axis of an array.
@@ -199,7 +243,7 @@ class Plan:
         SparseSpectra
             For more dimensions, one spectrum for each signal.
         """
-        if not isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray:
             x = samples(x, self._device)
         axis = index(axis, "axis", "an integer")
         return self._run(x, axis, self._norm, self._workers, self._gpu)
@@ -208,14 +252,34 @@ class Plan:
         found = self._native.transform(x, axis, norm, workers, gpu)
         if x.ndim == 1:
             indices, values, run = found
-            return SparseSpectrum(self._n, indices, values, run, norm, self._real)
+            spectrum = SparseSpectrum(self._n, indices, values, run, norm, self._real)
+            if len(indices) >= _MANY:
+                self._warn_off_grid([spectrum])
+            return spectrum
         spectra = [
             SparseSpectrum(self._n, indices, values, run, norm, self._real)
             for indices, values, run in found
         ]
+        self._warn_off_grid(spectra)
         shape = list(x.shape)
         del shape[axis]
         return SparseSpectra._from_list(spectra, tuple(shape), axis % x.ndim, self)
+
+    def _warn_off_grid(self, spectra: list[SparseSpectrum]) -> None:
+        """Warns where the bins are those of something else, unless they were asked for."""
+        if self._k is not None or self._arguments["algorithm"] == "dense":
+            return
+        leaks = [s for s in spectra if s.size >= _MANY and s.certificate.is_complete]
+        if not leaks:
+            return
+        of_many = f" (so {len(leaks)} of {len(spectra)} signals)" if len(spectra) > 1 else ""
+        warnings.warn(
+            f"{leaks[0].size} of {self._n} bins stand above the noise{of_many}: frequencies that do not "
+            "fall on bins, or noise that is not white. sparsefft.tones(x, fs) gives frequencies "
+            "between the bins, sparsefft.find(x, fs) what is in any signal; k=... bounds the list",
+            OffGridWarning,
+            stacklevel=_user_level(),
+        )
 
     def transform_from(self, f: Callable[[NDArray[np.int64]], ArrayLike]) -> SparseSpectrum:
         """Transform a signal that a function computes or fetches; see :func:`fft_from`."""
@@ -319,30 +383,42 @@ def _transform(
 # fmt: off
 @overload
 def fft(
-    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Unknown, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def fft(
-    x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: One, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def fft(
-    x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Many, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def fft(
-    x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Numbers | Signal, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectrum: ...
+@overload
+def fft(
+    x: Sequence[Numbers], *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectra: ...
+@overload
+def fft(
+    x: ArrayLike, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def fft(
-    x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Any, *others: Any, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
@@ -386,35 +462,49 @@ def fft(
     >>> values.real.round(6)
     array([3. , 0.5, 0.5])
     """
+    if others:
+        raise _misplaced("fft", others)
     return _transform(x, k, False, norm, axis, workers, seed, tol, snr, algorithm, device)
 
 
 @overload
 def rfft(
-    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Unknown, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def rfft(
-    x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: One, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def rfft(
-    x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Many, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def rfft(
-    x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Numbers | Signal, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectrum: ...
+@overload
+def rfft(
+    x: Sequence[Numbers], *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectra: ...
+@overload
+def rfft(
+    x: ArrayLike, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def rfft(
-    x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Any, *others: Any, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
@@ -432,6 +522,8 @@ def rfft(
     >>> spectrum.freqs(d=1 / 44100)
     array([672.91259766])
     """
+    if others:
+        raise _misplaced("rfft", others)
     return _transform(x, k, True, norm, axis, workers, seed, tol, snr, algorithm, device)
 # fmt: on
 
