@@ -179,7 +179,9 @@ def _convert(found: dict[str, Any], signal: Signal, at_most: int | None) -> Find
     )
 
 
-def convert_waves(table: dict[str, Any], scale: Scale, mirrored: NDArray[np.bool_]) -> dict[str, Any]:
+def convert_waves(
+    table: dict[str, Any], scale: Scale, mirrored: NDArray[np.bool_]
+) -> dict[str, Any]:
     """What lines and tones have in common: of real samples the peak value, not its half."""
     sizes = np.where(mirrored, 2.0, 1.0)
     return {

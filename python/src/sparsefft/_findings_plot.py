@@ -185,7 +185,9 @@ def plot_tones(found: Tones, ax: Any) -> Any:
         axes.axhline(limit, color="0.6", linewidth=0.8, linestyle="--", label="detection limit")
     for i, band in enumerate(found.bands):
         label = count(len(found.bands), "band") if i == 0 else None
-        axes.axvspan(axis(band.low), axis(band.high), color="C1", alpha=0.2, linewidth=0, label=label)
+        axes.axvspan(
+            axis(band.low), axis(band.high), color="C1", alpha=0.2, linewidth=0, label=label
+        )
     if len(levels):
         _stems(axes, axis(found.frequency), levels, heights[0], count(len(levels), "tone"))
     _dress(axes, found, found.certificate.verdict, heights)

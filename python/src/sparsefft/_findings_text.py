@@ -89,7 +89,9 @@ def verdict(found: Findings) -> str:
     there = ", ".join(count(number, noun) for number, noun in numbers if number)
     text = found.verdict + (f": {there}" if there else ": nothing stands above the floor")
     if found.is_complete and np.isfinite(found.threshold_db):
-        text += f"; a line with an SNR of {found.threshold_db:.0f} dB or more could not be overlooked"
+        text += (
+            f"; a line with an SNR of {found.threshold_db:.0f} dB or more could not be overlooked"
+        )
     return text
 
 

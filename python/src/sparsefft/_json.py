@@ -151,8 +151,7 @@ def _certificate(answer: Answer) -> dict[str, Any]:
     fields = asdict(answer.certificate)
     del fields["text"]
     return {
-        name: known(value) if isinstance(value, float) else value
-        for name, value in fields.items()
+        name: known(value) if isinstance(value, float) else value for name, value in fields.items()
     }
 
 
@@ -170,15 +169,18 @@ def _head(answer: Answer, axis: _Axis, mode: str, k: int | None) -> dict[str, An
     }
 
 
+def _stages(stages: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"stage": stage, "seconds": seconds} for stage, seconds in stages.items()]
+
+
 def findings_dict(found: Findings) -> dict[str, Any]:
     """All of the findings."""
     axis, n = _Axis(found), found.n
     attempts = [asdict(attempt) for attempt in found.cost.attempts]
-    stages = [
-        {"stage": stage, "seconds": seconds}
-        for attempt in found.cost.attempts
-        for stage, seconds in attempt.stages.items()
-    ]
+    stages: dict[str, float] = {}
+    for attempt in found.cost.attempts:
+        for stage, seconds in attempt.stages.items():
+            stages[stage] = stages.get(stage, 0.0) + seconds
     total = {"samples_read": found.cost.samples_read, "seconds": found.cost.seconds}
     return {
         **_head(found, axis, found.mode, found.at_most),
@@ -204,7 +206,7 @@ def findings_dict(found: Findings) -> dict[str, Any]:
         "certificate": _certificate(found),
         "seed": found.seed,
         **total,
-        "stages": stages,
+        "stages": _stages(stages),
         "cost": {**total, "memory": found.cost.memory, "attempts": attempts},
     }
 
@@ -231,5 +233,5 @@ def tones_dict(tones: Tones) -> dict[str, Any]:
         "seed": tones.seed,
         "samples_read": tones.samples_read,
         "seconds": tones.seconds,
-        "stages": [{"stage": s, "seconds": t} for s, t in tones.stages.items()],
+        "stages": _stages(tones.stages),
     }

@@ -151,13 +151,15 @@ def _read(file: Path, format: str | None, pick: _Pick) -> Signal:
         magic = stream.read(12)
     if magic.startswith(b"\x93NUMPY"):
         # What full scale was, an array does not say.
-        return Signal(pick(np.load(file, mmap_mode="r", allow_pickle=False)))
+        return Signal(pick(_npy(file)))
     if magic[:4] in (b"RIFF", b"RF64") and magic[8:12] == b"WAVE":
         return _wav(file, pick)
     if suffix in ("sigmf-meta", "sigmf-data", "sigmf"):
         return _sigmf(file, pick)
     if suffix in _OTHERS:
-        raise ValueError(f"files of this kind are not read here; give find what {_OTHERS[suffix]} gives")
+        raise ValueError(
+            f"files of this kind are not read here; give find what {_OTHERS[suffix]} gives"
+        )
     if suffix in ("npy", "wav"):
         raise ValueError(
             f"it does not begin like a .{suffix} file; it is damaged, or holds raw numbers: "
@@ -169,6 +171,17 @@ def _read(file: Path, format: str | None, pick: _Pick) -> Signal:
         "its name does not say what it holds; say it with format='cf32', 'cs16', 'cu8', 'f32', "
         "'s16' or the like"
     )
+
+
+def _npy(file: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        # The header is a Python expression; what its parser raises is anything.
+        raise ValueError(f"the .npy header is damaged ({type(error).__name__}: {error})") from None
+    return array
 
 
 def _parse(format: str) -> _Raw:
@@ -194,7 +207,9 @@ def _raw(
     size = held if stated is None else stated
     block = kind.size * channels
     if size < block:
-        raise ValueError(f"its {size} bytes are less than one sample of {block} bytes; check the format")
+        raise ValueError(
+            f"its {size} bytes are less than one sample of {block} bytes; check the format"
+        )
     if size % block and stated is None:
         raise ValueError(
             f"its {size} bytes are not a whole number of samples of {block} bytes; check the format, "
@@ -236,7 +251,7 @@ def _complex(real: NDArray[Any], imag: NDArray[Any], bias: float) -> NDArray[Any
 def _unbiased(numbers: NDArray[Any], bias: float) -> NDArray[Any]:
     if not bias:
         return numbers
-    samples = numbers.astype(_float_for(numbers.dtype))
+    samples: NDArray[Any] = np.array(numbers, _float_for(numbers.dtype))
     samples -= bias
     return samples
 
@@ -263,7 +278,9 @@ class _Pick:
         by_channel = np.moveaxis(samples, along, 0)
         if self.iq:
             if channels != 2 or samples.dtype.kind == "c":
-                raise ValueError(f"iq needs 2 channels of real numbers, not {channels} of {samples.dtype}")
+                raise ValueError(
+                    f"iq needs 2 channels of real numbers, not {channels} of {samples.dtype}"
+                )
             return _complex(by_channel[0], by_channel[1], 0.0)
         if self.channel is None and channels > 1:
             pairs = ", or iq=True if they are real and imaginary part" if channels == 2 else ""
@@ -353,33 +370,24 @@ def _int24(triples: NDArray[Any]) -> NDArray[np.int32]:
 
 def _sigmf(file: Path, pick: _Pick) -> Signal:
     """SigMF: metadata beside the samples, or both in an archive."""
-    data, offset, size = file.with_suffix(".sigmf-data"), 0, None
-    if file.suffix.lower() == ".sigmf":
-        with tarfile.open(file) as archive:
-            members = {Path(m.name).suffix: m for m in archive.getmembers() if m.isfile()}
-            if not {".sigmf-meta", ".sigmf-data"} <= set(members):
-                raise ValueError("the archive does not hold a .sigmf-meta and a .sigmf-data file")
-            stream = archive.extractfile(members[".sigmf-meta"])
-            text = stream.read() if stream else b""
-        data, offset = file, members[".sigmf-data"].offset_data
-        size = members[".sigmf-data"].size
-    else:
-        text = file.with_suffix(".sigmf-meta").read_bytes()
+    text, data, place = _sigmf_files(file)
     try:
         meta = json.loads(text)
         known, captures = meta["global"], meta.get("captures") or [{}]
-        kind = _parse(known["core:datatype"])
-        first = captures[0]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"the SigMF metadata are damaged ({type(error).__name__}: {error})") from None
-    _one_piece(captures)
+        datatype, first = known["core:datatype"], captures[0]
+        skipped = _whole(first, "core:header_bytes", 0)
+        trailing = _whole(known, "core:trailing_bytes", 0)
+        channels = _whole(known, "core:num_channels", 1)
+        _one_piece(captures)
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the SigMF metadata are damaged ({type(error).__name__}: {error})"
+        ) from None
     if "core:dataset" in known:
         data = file.with_name(str(known["core:dataset"]))
-    skipped = int(first.get("core:header_bytes", 0))
-    if size is None:
-        size = data.stat().st_size
-    size -= skipped + int(known.get("core:trailing_bytes", 0))
-    channels = int(known.get("core:num_channels", 1))
+    kind = _parse(datatype)
+    offset, size = place or (0, data.stat().st_size)
+    size = max(size - skipped - trailing, 0)
     size -= size % (kind.size * channels)
     signal = _raw(data, kind, offset + skipped, size, pick, channels)
     rate, tuned = known.get("core:sample_rate"), first.get("core:frequency")
@@ -390,6 +398,30 @@ def _sigmf(file: Path, pick: _Pick) -> Signal:
         None if tuned is None else _finite(tuned, "core:frequency", "a frequency in Hz"),
         signal.full_scale,
     )
+
+
+def _sigmf_files(file: Path) -> tuple[bytes, Path, tuple[int, int] | None]:
+    """The metadata, the file of the samples, and in an archive their first byte and size."""
+    if file.suffix.lower() != ".sigmf":
+        return file.with_suffix(".sigmf-meta").read_bytes(), file.with_suffix(".sigmf-data"), None
+    try:
+        with tarfile.open(file, "r:") as archive:
+            members = {Path(m.name).suffix: m for m in archive.getmembers() if m.isfile()}
+            stream = archive.extractfile(members[".sigmf-meta"])
+            data = members[".sigmf-data"]
+            return stream.read() if stream else b"", file, (data.offset_data, data.size)
+    except (tarfile.TarError, KeyError) as error:
+        raise ValueError(
+            f"it is no tar archive of a .sigmf-meta and a .sigmf-data file ({error})"
+        ) from None
+
+
+def _whole(known: dict[str, Any], key: str, default: int) -> int:
+    """A number of bytes or channels, at least as many as there are by default."""
+    value = known.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < default:
+        raise TypeError(f"{key} is {value!r}")
+    return value
 
 
 def _one_piece(captures: list[dict[str, Any]]) -> None:

@@ -181,6 +181,12 @@ def _contents(x: Any) -> Signal:
     if hasattr(x, "stats") and hasattr(x, "data"):
         return _trace(x)
     if hasattr(x, "dims") and hasattr(x, "coords"):
+        if hasattr(x, "data_vars"):
+            first = next(iter(x.data_vars), "name")
+            raise TypeError(
+                f"x is a {type(x).__name__} of {len(x.data_vars)} variables; one signal is one "
+                f"variable: give x[{first!r}]"
+            )
         return _data_array(x)
     if hasattr(x, "iloc") and hasattr(x, "index"):
         if hasattr(x, "columns"):
@@ -217,8 +223,11 @@ def _trace(x: Any) -> Signal:
 def _series(x: Any) -> Signal:
     """A Series of pandas."""
     index = x.index.to_timestamp() if hasattr(x.index, "to_timestamp") else x.index
+    if getattr(index, "tz", None) is not None:
+        # Times of a zone become those of UTC.
+        index = index.tz_convert(None)
     way_out = "resample it, or give the samples alone with their rate: x.to_numpy(), fs=..."
-    fs, start = _axis(index.values, 1.0, "the index of x", way_out)
+    fs, start = _axis(index.to_numpy(), 1.0, "the index of x", way_out)
     return Signal(host_array(x.to_numpy()), fs, start)
 
 
@@ -229,13 +238,15 @@ def _data_array(x: Any) -> Signal:
     if name is None or name not in x.coords:
         return Signal(samples)
     coordinate = x.coords[name]
-    unit = coordinate.attrs.get("units", "s")
-    scale = _SECONDS.get(unit) if isinstance(unit, str) else None
-    if scale is None and coordinate.values.dtype.kind in "iuf":
-        # An axis in metres is no axis of time.
-        return Signal(samples)
-    way_out = f"resample it, or give the samples alone with their rate: x.values, fs=..."
-    fs, start = _axis(coordinate.values, scale or 1.0, f"the coordinate {name!r} of x", way_out)
+    places, unit = coordinate.values, coordinate.attrs.get("units")
+    scale = 1.0
+    if places.dtype.kind in "iuf" and unit is not None:
+        if unit not in _SECONDS:
+            # An axis in metres is no axis of time.
+            return Signal(samples)
+        places, scale = places.astype(np.float64), _SECONDS[unit]
+    way_out = "resample it, or give the samples alone with their rate: x.values, fs=..."
+    fs, start = _axis(places, scale, f"the coordinate {name!r} of x", way_out)
     return Signal(samples, fs, start)
 
 
@@ -263,7 +274,7 @@ def _axis(
     least, most = float(steps.min()), float(steps.max())
     if mean < 0 and most < 0:
         raise ValueError(f"{name} runs backwards; sort it, or give the samples alone: x[::-1]")
-    if not max(mean - least, most - mean) <= _STEP_TOLERANCE * mean:
+    if mean <= 0 or max(mean - least, most - mean) > _STEP_TOLERANCE * mean:
         unit = "" if kind in "iu" else " s"
         factor = 1.0 if kind in "iu" else scale
         raise ValueError(
