@@ -1,5 +1,5 @@
-"""What is in a signal: its lines, bands, bursts and sweeps, or the few large Fourier coefficients of
-a huge one, each answer with a verdict that says how far it may be relied on.
+"""What is in a signal: its lines, bands, bursts and sweeps, or the few large Fourier coefficients
+of a huge one, each answer with a verdict that says how far it may be relied on.
 
 >>> import numpy as np
 >>> import sparsefft
@@ -55,7 +55,6 @@ import os as _os
 from . import _native
 from ._buffer import buffer
 from ._fft import (
-    OffGridWarning,
     Plan,
     _forget_plans,
     fft,
@@ -66,6 +65,7 @@ from ._fft import (
 )
 from ._find import find
 from ._findings import Findings
+from ._mistakes import OffGridWarning
 from ._read import read
 from ._record import Signal
 from ._sketch import Sketch, _forget_sketch_plans

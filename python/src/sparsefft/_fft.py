@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
@@ -14,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from ._arguments import check_norm, drawn, gpu_number, index, samples, worker_count
+from ._mistakes import MANY_BINS, misplaced, warn_off_grid
 from ._record import Signal
 from ._spectrum import SparseSpectra, SparseSpectrum
 
@@ -36,40 +34,6 @@ Many: TypeAlias = (
 )
 # Lists of numbers; NumPy's own count as numbers of Python.
 Numbers: TypeAlias = Sequence[complex] | Sequence[float] | Sequence[int]
-
-#: Bins from which on a list of them is no answer that a person reads.
-_MANY = 1000
-
-_PACKAGE = os.path.dirname(__file__)
-
-
-class OffGridWarning(UserWarning):
-    """Thousands of bins stand above the noise, so that what is there does not lie on the bins.
-
-    :func:`tones` gives frequencies between them, :func:`find` what is in any signal.
-    """
-
-
-def _user_level() -> int:
-    """How many calls up the code lies that called this package, as ``warnings.warn`` counts."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _misplaced(name: str, others: tuple[Any, ...]) -> TypeError:
-    """What to write in place of a second argument without a name."""
-    first = others[0]
-    if isinstance(first, int) and not isinstance(first, bool):
-        return TypeError(
-            f"{name} takes one argument without a name (the second one of numpy.fft.{name} is n): for the "
-            f"{first} largest coefficients write {name}(x, k={first}), for a part of the samples "
-            f"{name}(x[:{first}])"
-        )
-    return TypeError(
-        f"{name} takes one argument without a name; write the others with theirs: {name}(x, k=50)"
-    )
 
 
 class Plan:
@@ -253,7 +217,7 @@ class Plan:
         if x.ndim == 1:
             indices, values, run = found
             spectrum = SparseSpectrum(self._n, indices, values, run, norm, self._real)
-            if len(indices) >= _MANY:
+            if len(indices) >= MANY_BINS:
                 self._warn_off_grid([spectrum])
             return spectrum
         spectra = [
@@ -267,19 +231,8 @@ class Plan:
 
     def _warn_off_grid(self, spectra: list[SparseSpectrum]) -> None:
         """Warns where the bins are those of something else, unless they were asked for."""
-        if self._k is not None or self._arguments["algorithm"] == "dense":
-            return
-        leaks = [s for s in spectra if s.size >= _MANY and s.certificate.is_complete]
-        if not leaks:
-            return
-        of_many = f" (so {len(leaks)} of {len(spectra)} signals)" if len(spectra) > 1 else ""
-        warnings.warn(
-            f"{leaks[0].size} of {self._n} bins stand above the noise{of_many}: frequencies that do not "
-            "fall on bins, or noise that is not white. sparsefft.tones(x, fs) gives frequencies "
-            "between the bins, sparsefft.find(x, fs) what is in any signal; k=... bounds the list",
-            OffGridWarning,
-            stacklevel=_user_level(),
-        )
+        if self._k is None and self._arguments["algorithm"] != "dense":
+            warn_off_grid(spectra)
 
     def transform_from(self, f: Callable[[NDArray[np.int64]], ArrayLike]) -> SparseSpectrum:
         """Transform a signal that a function computes or fetches; see :func:`fft_from`."""
@@ -463,7 +416,7 @@ def fft(
     array([3. , 0.5, 0.5])
     """
     if others:
-        raise _misplaced("fft", others)
+        raise misplaced("fft", others)
     return _transform(x, k, False, norm, axis, workers, seed, tol, snr, algorithm, device)
 
 
@@ -523,7 +476,7 @@ def rfft(
     array([672.91259766])
     """
     if others:
-        raise _misplaced("rfft", others)
+        raise misplaced("rfft", others)
     return _transform(x, k, True, norm, axis, workers, seed, tol, snr, algorithm, device)
 # fmt: on
 

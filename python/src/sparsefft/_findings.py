@@ -17,8 +17,8 @@ class Findings:
     """Lines, bands, bursts, sweeps and families of a signal, and the floor beneath them.
 
     Frequencies are in Hz where the rate is known, in cycles per sample otherwise;
-    :attr:`frequency_unit` says which. Of real samples only 0 ... fs/2 is listed. ``print`` shows the
-    strongest of each kind, a notebook a table with a picture.
+    :attr:`frequency_unit` says which. Of real samples only 0 ... fs/2 is listed. ``print`` shows
+    the strongest of each kind, a notebook a table with a picture.
 
     Examples
     --------
@@ -61,8 +61,8 @@ class Findings:
     floor: Floor
     #: ``"certified"``: a part of the samples was read, and what the lines leave of them is steady
     #: white noise. ``"complete"``: all samples were read, and every line above the local floor by
-    #: :attr:`threshold_db` is named, alone or in a band or burst. ``"partial"``: not everything could
-    #: be examined, and :attr:`reasons` say why.
+    #: :attr:`threshold_db` is named, alone or in a band or burst. ``"partial"``: not everything
+    #: could be examined, and :attr:`reasons` say why.
     verdict: str
     #: What a reader should know: why the verdict is partial, and what else was seen.
     reasons: tuple[Reason, ...]

@@ -31,7 +31,7 @@ _ORDERS = 24
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, rows of cells (the first is the head of the columns, if any), and how many are cut."""
+    """A heading, perhaps a head of the columns, rows of cells, and how many rows are cut."""
 
     title: str
     rows: list[tuple[str, ...]]

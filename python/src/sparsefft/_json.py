@@ -1,7 +1,7 @@
 """Findings and tones as plain objects: the names of ``sparsefft peaks --json``, schema 2.
 
-There, ``frequency`` and edges are in cycles per sample, and lengths in samples; whatever is in Hz or
-in seconds says so in its name and is missing where the rate is not known.
+There, ``frequency`` and edges are in cycles per sample, and lengths in samples; whatever is in Hz
+or in seconds says so in its name and is missing where the rate is not known.
 """
 
 from __future__ import annotations

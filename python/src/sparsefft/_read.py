@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -76,10 +77,10 @@ def read(
 ) -> Signal:
     """The samples of a recording, with their rate.
 
-    ``.npy``, WAV (PCM of 8 to 32 bits and floats), SigMF (the metadata, the data or an archive), and
-    raw numbers in a named format. Files are memory-mapped, so that only what is used is read; pairs
-    of integers, offset binary and 24 bits are converted to floats or integers in memory, which keeps
-    every bit.
+    ``.npy``, WAV (PCM of 8 to 32 bits and floats), SigMF (the metadata, the data or an archive),
+    and raw numbers in a named format. Files are memory-mapped, so that only what is used is read;
+    pairs of integers, offset binary and 24 bits are converted to floats or integers in memory,
+    which keeps every bit.
 
     Parameters
     ----------
@@ -88,9 +89,9 @@ def read(
     fs : float, optional
         Samples per second, for files that do not say it.
     format : str, optional
-        Of raw numbers: ``"cf32"`` (pairs of floats, real and imaginary part), ``"cs16"``, ``"cu8"``,
-        ``"f32"``, ``"s16"`` ... with ``_le`` (as a rule) or ``_be`` for the byte order. The suffix
-        of the name says it, too.
+        Of raw numbers: ``"cf32"`` (pairs of floats, real and imaginary part), ``"cs16"``,
+        ``"cu8"``, ``"f32"``, ``"s16"`` ... with ``_le`` (as a rule) or ``_be`` for the byte order.
+        The suffix of the name says it, too.
     channel : int, optional
         Of a file with several, counted from 0.
     iq : bool
@@ -108,7 +109,7 @@ def read(
     FileNotFoundError, OSError
         As ``open``.
     ValueError
-        A file that is not what its name says, is cut off, or needs a choice; the message says which.
+        A file that is damaged, not what its name says, or needs a choice; the message says which.
 
     Examples
     --------
@@ -188,8 +189,8 @@ def _parse(format: str) -> _Raw:
     match = _FORMAT.fullmatch(format) if isinstance(format, str) else None
     if match is None:
         raise ValueError(
-            f"format = {format!r} is not known; it is 'c' for pairs of real and imaginary part, then "
-            "f32, f64, s8, u8, s16, u16, s32 or u32, then perhaps _be: 'cf32', 's16', 'cs16_be'"
+            f"format = {format!r} is not known; it is 'c' for pairs of real and imaginary part, "
+            "then f32, f64, s8, u8, s16, u16, s32 or u32, then perhaps _be: 'cf32', 'cs16_be'"
         )
     order = ">" if match[3] == "_be" else "<"
     return _Raw(np.dtype(order + _NUMBERS[match[2]]), match[1] == "c")
@@ -212,8 +213,8 @@ def _raw(
         )
     if size % block and stated is None:
         raise ValueError(
-            f"its {size} bytes are not a whole number of samples of {block} bytes; check the format, "
-            "or cut it off there"
+            f"its {size} bytes are not a whole number of samples of {block} bytes; check the "
+            "format, or cut it off there"
         )
     per_sample = 2 if kind.complex else 1
     numbers = _map(file, kind.number, offset, size // block * channels * per_sample)
@@ -339,8 +340,8 @@ def _wav_samples(
     known = {(1, 1): "u1", (1, 2): "<i2", (1, 3): "u1", (1, 4): "<i4", (3, 4): "<f4", (3, 8): "<f8"}
     if width * channels != block or (tag, width) not in known or -(-bits // 8) != width:
         raise ValueError(
-            f"WAV format {tag} with {bits} bits and {channels} channels in {block} bytes is not read "
-            "here; convert it to PCM of 8, 16, 24 or 32 bits or to 32-bit floats"
+            f"WAV format {tag} with {bits} bits and {channels} channels in {block} bytes is not "
+            "read here; convert it to PCM of 8, 16, 24 or 32 bits or to 32-bit floats"
         )
     if size < block:
         raise ValueError("the WAV file has no samples; it is cut off or damaged")
@@ -426,7 +427,7 @@ def _whole(known: dict[str, Any], key: str, default: int) -> int:
 
 def _one_piece(captures: list[dict[str, Any]]) -> None:
     """Refuses captures that do not follow each other, or are of different frequencies."""
-    for before, capture in zip(captures, captures[1:], strict=False):
+    for before, capture in itertools.pairwise(captures):
         at = capture.get("core:sample_start", 0)
         moved = capture.get("core:frequency") != before.get("core:frequency")
         begun = before.get("core:sample_start", 0)
@@ -435,8 +436,8 @@ def _one_piece(captures: list[dict[str, Any]]) -> None:
         if moved or gap or capture.get("core:header_bytes"):
             why = "has another frequency" if moved else "does not follow the one before it"
             raise ValueError(
-                f"the SigMF capture at sample {at} {why}; read the samples with format=... and take "
-                f"the parts one by one: signal[:{at}], signal[{at}:]"
+                f"the SigMF capture at sample {at} {why}; read the samples with format=... and "
+                f"take the parts one by one: signal[:{at}], signal[{at}:]"
             )
 
 

@@ -141,8 +141,8 @@ def record(x: Any, fs: Any, center: Any = None) -> Signal:
     if given is not None and known.fs is not None:
         if abs(given - known.fs) > _RATE_TOLERANCE * known.fs:
             raise ValueError(
-                f"fs = {given:g} Hz, but {_kind(x)} says {known.fs:.9g} Hz; leave fs out, or give the "
-                "samples alone, as np.asarray(x)"
+                f"fs = {given:g} Hz, but {_kind(x)} says {known.fs:.9g} Hz; leave fs out, or give "
+                "the samples alone, as np.asarray(x)"
             )
     if given is not None:
         known = replace(known, fs=given)
@@ -176,7 +176,8 @@ def _contents(x: Any) -> Signal:
         return Signal(host_array(x))
     if hasattr(x, "traces") and hasattr(x, "__getitem__"):
         raise TypeError(
-            f"x is a {type(x).__name__} of {len(x.traces)} traces; one signal is one trace: give x[0]"
+            f"x is a {type(x).__name__} of {len(x.traces)} traces; one signal is one trace: give "
+            "x[0]"
         )
     if hasattr(x, "stats") and hasattr(x, "data"):
         return _trace(x)
@@ -192,7 +193,8 @@ def _contents(x: Any) -> Signal:
         if hasattr(x, "columns"):
             first = next(iter(x.columns), "name")
             raise TypeError(
-                f"x is a table of {len(x.columns)} columns; one signal is one column: give x[{first!r}]"
+                f"x is a table of {len(x.columns)} columns; one signal is one column: give "
+                f"x[{first!r}]"
             )
         return _series(x)
     return Signal(host_array(x))

@@ -315,8 +315,8 @@ class SparseSpectrum:
 class SparseSpectra:
     """The spectra of many signals, by their place along the other axes.
 
-    ``spectra[i]`` is one of them, or of more axes a part; ``spectra.flat`` goes through all. A batch
-    does not unpack, since two spectra would pass for indices and values.
+    ``spectra[i]`` is one of them, or of more axes a part; ``spectra.flat`` goes through all. A
+    batch does not unpack, since two spectra would pass for indices and values.
 
     Attributes
     ----------
@@ -377,9 +377,9 @@ class SparseSpectra:
 
     def __iter__(self) -> NoReturn:
         raise TypeError(
-            f"a batch of {' x '.join(map(str, self.shape))} spectra does not unpack into indices and "
-            "values; take one, indices, values = spectra[0], or go through all, for spectrum in "
-            "spectra.flat"
+            f"a batch of {' x '.join(map(str, self.shape))} spectra does not unpack into indices "
+            "and values; take one, indices, values = spectra[0], or go through all, for spectrum "
+            "in spectra.flat"
         )
 
     @property

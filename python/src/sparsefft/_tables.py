@@ -1,4 +1,4 @@
-"""The kinds of findings, each a table: a column of each property as an array, a row as an object."""
+"""The kinds of findings, each a table: each property an array, each row an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Sequence[Row], Generic[Row]):
-    """Findings of one kind: ``table.low`` is a column, ``table[0]`` a row, ``table[:5]`` a table."""
+    """Findings of one kind: ``table.low`` is a column, ``table[0]`` a row, ``table[:5]`` a part."""
 
     _row: ClassVar[type[Any]]
 
@@ -154,8 +154,8 @@ class Burst:
     start: int
     #: Number of samples.
     length: int
-    #: When it begins: seconds from the first sample, a point in time (UTC) or seconds on the axis of
-    #: the container where that has one; samples where the rate is not known.
+    #: When it begins: seconds from the first sample, or a point in time (UTC) or seconds on the
+    #: axis of the container where that has one; samples where the rate is not known.
     time: Any
     #: How long it lasts, in seconds; in samples where the rate is not known.
     duration: float

@@ -35,10 +35,10 @@ class Tone:
     phase: float
     #: Its standard deviation.
     phase_std: float
-    #: Power of the tone over that of the noise in one bin of the whole record, in dB; infinite where
-    #: no noise was seen.
+    #: Power of the tone over that of the noise in one bin of the whole record, in dB; infinite
+    #: where no noise was seen.
     snr_db: float
-    #: Change of the frequency, Hz per second or cycles per sample per sample; NaN where none was seen.
+    #: Change of the frequency, Hz per second or cycles per sample per sample; NaN if none was seen.
     drift: float
     #: Its standard deviation.
     drift_std: float
@@ -255,8 +255,8 @@ def tones(
         List at most so many tones, the strongest; of real samples a tone and its mirror image count
         once. It is also taken as a hint of how many there are.
     snr : float, optional
-        How weak a tone may be: signal-to-noise ratio in dB in one sample. ``inf``: no noise. Without
-        it, tones down to -10 dB are looked for.
+        How weak a tone may be: signal-to-noise ratio in dB in one sample. ``inf``: no noise.
+        Without it, tones down to -10 dB are looked for.
     failure_probability : float, optional
         Accepted probability of a false tone (default 1e-6).
     seed, workers
