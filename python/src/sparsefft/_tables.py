@@ -52,7 +52,7 @@ class Table(Sequence[Row], Generic[Row]):
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install pandas") from error
+            raise ImportError("to_frame() needs pandas: pip install sparsefft[pandas]") from error
         return pandas.DataFrame(self.columns())
 
     def __repr__(self) -> str:
