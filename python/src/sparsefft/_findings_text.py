@@ -390,9 +390,10 @@ def _picture(found: Findings) -> str:
     def y(level: Any) -> Any:
         return base - (np.clip(level, bottom, top) - bottom) / (top - bottom) * (base - 4)
 
+    feet = np.interp(places, floor.frequency[shown], curve[shown])
     stems = "".join(
-        f"M{x(place):.1f} {base:.0f}V{y(level):.1f}"
-        for place, level in zip(places, levels, strict=True)
+        f"M{x(place):.1f} {y(min(foot, level)):.1f}V{y(level):.1f}"
+        for place, level, foot in zip(places, levels, feet, strict=True)
         if np.isfinite(level)
     )
     track = "L".join(
@@ -414,8 +415,8 @@ def _picture(found: Findings) -> str:
     return (
         f'<svg viewBox="-64 0 {width + 68:.0f} {height:.0f}" width="{width + 68:.0f}" '
         f'style="max-width:100%" role="img" aria-label="lines and floor over frequency">{boxes}'
-        f'<path d="M{track}" stroke="#7f7f7f" stroke-width="1" fill="none"/>'
-        f'<path d="{stems}" stroke="#1f77b4" stroke-width="1.5" fill="none"/>'
+        f'<path d="{stems}" stroke="#1f77b4" stroke-width="1" fill="none"/>'
+        f'<path d="M{track}" stroke="currentColor" stroke-width="1" fill="none"/>'
         f'<path d="M0 {base:.0f}H{width:.0f}" stroke="currentColor" stroke-width="0.5"/>'
         f'<g font-family="sans-serif" font-size="10" fill="currentColor">'
         f'<text x="-6" y="12" text-anchor="end">{top:.0f} dB</text>'

@@ -144,7 +144,7 @@ def record(x: Any, fs: Any, center: Any = None) -> Signal:
                 f"fs = {given:g} Hz, but {_kind(x)} says {known.fs:.9g} Hz; leave fs out, or give "
                 "the samples alone, as np.asarray(x)"
             )
-    if given is not None:
+    if given is not None and given != known.fs:
         known = replace(known, fs=given)
     if center is not None:
         known = replace(known, center=_finite(center, "center", "a frequency in Hz"))

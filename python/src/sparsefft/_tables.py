@@ -23,9 +23,9 @@ class Table(Sequence[Row], Generic[Row]):
     _row: ClassVar[type[Any]]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            column = getattr(self, field.name)
-            column.setflags(write=False)
+        # Faster than fields(): an answer has five tables, and some take microseconds.
+        for column in vars(self).values():
+            column.flags.writeable = False
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
