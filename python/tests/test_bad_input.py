@@ -219,6 +219,11 @@ def test_any_number_of_workers_starts_few_threads():
         sparsefft.fft(np.stack([X, X]), k=1),
         sparsefft.fft(X, k=1).certificate,
         sparsefft.fft(X, k=1).report,
+        sparsefft.find(X),
+        sparsefft.find(X).lines,
+        sparsefft.find(X).cost,
+        sparsefft.tones(X),
+        sparsefft.Signal(X, 1.0),
         _native.Plan(
             64, 1, real=False, tol=None, snr=None, failure_probability=None, algorithm="auto",
             taper=None, fallback="auto", seed=0,

@@ -31,6 +31,10 @@ def test_no_growth_over_many_calls():
         spectrum.to_dense()
         spectrum.synthesize(0, 10)
         repr(spectrum)
+        findings = sparsefft.find(batch[0], fs=1e3, seed="random")
+        findings.to_dict(), repr(findings), findings.lines[:]
+        repr(sparsefft.tones(x, 1e3))
+        sparsefft.find(np.arange(1000.0))
         try:
             sparsefft.fft(x, k=-1)
         except ValueError:

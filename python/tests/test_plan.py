@@ -126,8 +126,13 @@ def test_many_threads_share_a_plan(rng):
     assert not wrong
 
 
-def test_the_interpreter_lock_is_released():
-    x = np.ones(1 << 22, complex)
+@pytest.mark.parametrize("name", ["fft", "find"])
+def test_the_interpreter_lock_is_released(name):
+    if name == "fft":
+        x, call = np.ones(1 << 22, complex), lambda: sparsefft.fft(x, k=1, algorithm="dense")
+    else:
+        x, call = np.zeros(1 << 21), lambda: sparsefft.find(x, effort="thorough")
+        x[:1000] = 1
     ticks, done = 0, False
 
     def count():
@@ -139,7 +144,7 @@ def test_the_interpreter_lock_is_released():
     thread = threading.Thread(target=count)
     thread.start()
     before = ticks
-    sparsefft.fft(x, k=1, algorithm="dense")
+    call()
     during = ticks - before
     done = True
     thread.join()
@@ -150,8 +155,10 @@ def test_the_interpreter_lock_is_released():
 def _child(queue):
     x = tones(N, PARTS)
     first = sparsefft.fft(np.stack([x] * 4), k=3)
-    second = sparsefft.fft(np.random.default_rng(1).normal(size=N), k=40, workers=2)
-    queue.put((first[3].indices.tolist(), second.size))
+    noise = np.random.default_rng(1).normal(size=N)
+    second = sparsefft.fft(noise, k=40, workers=2)
+    third = sparsefft.find(noise, effort="thorough"), sparsefft.tones(x)
+    queue.put((first[3].indices.tolist(), second.size, third[0].verdict, len(third[1])))
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -160,11 +167,13 @@ def test_child_processes(method):
     # The parent's threads exist before the fork; the child must not wait for them.
     sparsefft.fft(np.random.default_rng(1).normal(size=(8, N)), k=40)
     sparsefft.fft(np.ones((8, N)), k=1, workers=2)
+    sparsefft.find(np.random.default_rng(1).normal(size=N), effort="thorough")
+    sparsefft.tones(tones(N, PARTS))
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     process = context.Process(target=_child, args=(queue,))
     process.start()
-    assert queue.get(timeout=60) == (list(PARTS), 40)
+    assert queue.get(timeout=60) == (list(PARTS), 40, "complete", len(PARTS))
     process.join(60)
     assert process.exitcode == 0
 
