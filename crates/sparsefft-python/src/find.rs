@@ -1,5 +1,6 @@
-//! What is in a signal: the library's findings as dictionaries of arrays. This is the one place that
-//! knows their Rust types; `python/src/sparsefft/_find.py` is the one that knows the dictionaries.
+//! What is in a signal: the library's findings as dictionaries of arrays. This is the one place
+//! that knows their Rust types, and `python/src/sparsefft/_find.py` the one that knows the
+//! dictionaries.
 
 use crate::array::Signals;
 use crate::plan::{certificate, integer, number, stages, word};

@@ -1,5 +1,5 @@
-//! Tones between the bins as dictionaries of arrays; `python/src/sparsefft/_tones.py` makes an object
-//! of them.
+//! Tones between the bins as dictionaries of arrays; `python/src/sparsefft/_tones.py` makes an
+//! object of them.
 
 use crate::array::Signals;
 use crate::find::Columns;

@@ -141,10 +141,12 @@ def _waves(answer: Answer, rows: Sequence[Any], more: int, title: str) -> Sectio
     table: list[tuple[str, ...]] = []
     for row in rows:
         offset = getattr(row, "kind", "tone") == "offset"
+        on_grid = "-" if offset else "on a bin"
         digits = 0 if offset else digits_for(row.frequency_std / scale, axis.resolution / scale)
         table.append((
             f"{row.frequency / scale + 0.0:.{digits}f}",
-            f"{row.frequency_std / scale:.1e}" if row.frequency_std > 0 else "exact",
+            # A deviation of zero is that of a coefficient of the grid, or of the mean.
+            f"{row.frequency_std / scale:.1e}" if row.frequency_std > 0 else on_grid,
             f"{float(answer.level_db(row.amplitude)) + 0.0:.2f}",
             f"{row.snr_db:.1f}" if np.isfinite(row.snr_db) else "-",
             _remark(row, axis),

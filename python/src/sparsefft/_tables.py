@@ -74,7 +74,8 @@ class Line:
     kind: str
     #: Mean frequency over the record; of a drifting line, too.
     frequency: float
-    #: Its standard deviation; of what is broad, how far its power spreads.
+    #: Its standard deviation; of what is broad, how far its power spreads; 0 of a coefficient of the
+    #: grid, where that is the answer.
     frequency_std: float
     #: Peak value A of A cos(2 pi f t + phase), of complex samples A of A exp(i (2 pi f t + phase)).
     amplitude: float
