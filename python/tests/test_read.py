@@ -110,6 +110,10 @@ def test_channels(tmp_path):
         sparsefft.read(path, channel=2)
     with pytest.raises(ValueError, match="channel and iq exclude each other"):
         sparsefft.read(path, channel=0, iq=True)
+    packed = np.zeros((100, 2, 3), np.uint8)
+    packed[:, 0, 0], packed[:, 1, 0] = np.arange(100), 1
+    path = wav(tmp_path / "packed.wav", packed.tobytes(), channels=2, width=3)
+    np.testing.assert_array_equal(np.asarray(sparsefft.read(path, iq=True)), np.arange(100) + 1j)
     three = np.zeros((100, 3, 3), np.uint8)
     three[:, 1, 0] = np.arange(100)
     path = wav(tmp_path / "three.wav", three.tobytes(), channels=3, width=3)
@@ -170,6 +174,34 @@ def test_raw_reals(tmp_path):
     assert np.asarray(sparsefft.read(tmp_path / "x.u8"))[:2].tolist() == [-127.5, -126.5]
 
 
+def test_parts(tmp_path):
+    data = np.arange(N).astype("<i2")
+    np.save(tmp_path / "x.npy", data)
+    data.tofile(tmp_path / "x.s16")
+    data.tofile(tmp_path / "x.cs16")
+    (tmp_path / "odd.cs16").write_bytes(data.tobytes() + b"x")
+    wav(tmp_path / "x.wav", data.tobytes())
+    for name in ("x.npy", "x.s16", "x.wav"):
+        part = sparsefft.read(tmp_path / name, FS, skip=800, count=100)
+        assert np.asarray(part).tolist() == list(range(800, 900)) and part.start_time == 0.1
+        assert len(sparsefft.read(tmp_path / name, skip=N - 1)) == 1
+        with pytest.raises(ValueError, match=f"skip = {N}, but there are {N} samples"):
+            sparsefft.read(tmp_path / name, skip=N)
+        with pytest.raises(ValueError, match=f"skip = 1, count = {N}, but there are {N} samples"):
+            sparsefft.read(tmp_path / name, skip=1, count=N)
+    for name in ("x.cs16", "odd.cs16"):
+        part = sparsefft.read(tmp_path / name, skip=10, count=2)
+        assert np.asarray(part).tolist() == [20 + 21j, 22 + 23j]
+    with pytest.raises(ValueError, match=f"read the whole ones with count={N // 2}"):
+        sparsefft.read(tmp_path / "odd.cs16")
+    for options, error in (
+        ({"skip": -1}, ValueError), ({"count": 0}, ValueError), ({"skip": 1.5}, TypeError),
+        ({"count": "3"}, TypeError), ({"channel": "left"}, TypeError),
+    ):  # fmt: skip
+        with pytest.raises(error, match=next(iter(options))):
+            sparsefft.read(tmp_path / "x.wav", **options)
+
+
 META = {
     "global": {"core:datatype": "ci16_le", "core:sample_rate": 2e6, "core:version": "1.0.0"},
     "captures": [
@@ -205,8 +237,15 @@ def test_sigmf_in_pieces(tmp_path):
     numbers = np.zeros(200, "<i2")
     second = {"core:sample_start": 50, "core:frequency": 2e8}
     sigmf(tmp_path, {**META, "captures": [*META["captures"], second]}, numbers)
-    with pytest.raises(ValueError, match=r"capture at sample 50 has another frequency; .*\[:50\]"):
+    with pytest.raises(ValueError, match="capture at sample 50 has another .*count=50, .*skip=50"):
         sparsefft.read(tmp_path / "x.sigmf-meta")
+    before = sparsefft.read(tmp_path / "x.sigmf-meta", count=50)
+    after = sparsefft.read(tmp_path / "x.sigmf-meta", skip=50)
+    assert (before.center, len(before), after.center, len(after)) == (1e8, 50, 2e8, 50)
+    second["core:datetime"] = "2024-05-01T13:00:00Z"
+    sigmf(tmp_path, {**META, "captures": [*META["captures"], second]}, numbers)
+    after = sparsefft.read(tmp_path / "x.sigmf-meta", skip=60)
+    assert after.start_time == np.datetime64("2024-05-01T13:00:00.000005", "ns")
     pieces = [
         {"core:sample_start": 0, "core:global_index": 0},
         {"core:sample_start": 50, "core:global_index": 70},
@@ -257,6 +296,13 @@ def test_damaged_sigmf(tmp_path, meta, message):
         ("x.dat", bytes(81), {"format": "cs16"}, "its 81 bytes are not a whole number of samples"),
         ("x.dat", b"", {"format": "cs16"}, "its 0 bytes are less than one sample of 4 bytes"),
         ("x.cf32", bytes(80), {"fs": 0}, "fs = 0: it must be greater than 0"),
+        (
+            "x.cf32",
+            bytes(80),
+            {"iq": True},
+            "iq needs 2 channels of real numbers, not 1 of complex",
+        ),
+        ("x.wav", b"RF64....WAVEds64\x10\0\0\0abc", {}, "x.wav: "),
         ("x.flac", b"fLaC" + bytes(80), {}, "not read here; .*soundfile.read"),
         ("x.mseed", bytes(80), {}, "not read here; .*obspy.read"),
         ("x.h5", bytes(80), {}, "not read here; .*h5py"),

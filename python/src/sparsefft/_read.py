@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._record import Signal, _finite, _positive
+from ._arguments import index
+from ._record import Signal, Start, finite, later, positive
 
 #: Numbers of raw formats, after the ``c`` or ``r`` before them.
 _NUMBERS = {
@@ -73,6 +75,8 @@ def read(
     format: str | None = None,
     channel: int | None = None,
     iq: bool = False,
+    skip: int = 0,
+    count: int | None = None,
     center: float | None = None,
 ) -> Signal:
     """The samples of a recording, with their rate.
@@ -96,6 +100,10 @@ def read(
         Of a file with several, counted from 0.
     iq : bool
         The two channels of the file are real and imaginary part.
+    skip : int
+        Begin after so many samples.
+    count : int, optional
+        Read so many samples; without it, all of them.
     center : float, optional
         Frequency in Hz that 0 stands for, for files that do not say it.
 
@@ -125,38 +133,34 @@ def read(
     array([123456.])
     """
     file = Path(path)
-    if channel is not None and iq:
-        raise ValueError("channel and iq exclude each other; leave one out")
-    pick = _Pick(file, channel, iq)
+    choice = _Choice.checked(channel, iq, skip, count)
+    given = positive(fs, "fs", "samples per second")
+    tuned = None if center is None else finite(center, "center", "a frequency in Hz")
     try:
-        signal = _read(file, format, pick)
-    except ValueError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(str(file)) else f"{file}: {text}") from None
-    given = _positive(fs, "fs", "samples per second")
-    tuned = None if center is None else _finite(center, "center", "a frequency in Hz")
-    return Signal(
-        signal.samples,
-        signal.fs if given is None else given,
-        signal.start_time,
-        signal.center if tuned is None else tuned,
-        signal.full_scale,
-    )
+        signal = _read(file, format, choice)
+    except (ValueError, struct.error) as error:
+        raise ValueError(f"{file}: {error}") from None
+    rate = signal.fs if given is None else given
+    start = signal.start_time
+    if choice.skip and rate is not None:
+        start = later(0.0 if start is None else start, choice.skip / rate)
+    middle = signal.center if tuned is None else tuned
+    return Signal(signal.samples, rate, start, middle, signal.full_scale)
 
 
-def _read(file: Path, format: str | None, pick: _Pick) -> Signal:
+def _read(file: Path, format: str | None, choice: _Choice) -> Signal:
     suffix = file.suffix.lower().lstrip(".")
     if format is not None:
-        return _raw(file, _parse(format), 0, None, pick)
+        return _raw(file, _parse(format), 0, None, choice)
     with file.open("rb") as stream:
         magic = stream.read(12)
     if magic.startswith(b"\x93NUMPY"):
         # What full scale was, an array does not say.
-        return Signal(pick(_npy(file)))
+        return Signal(_npy(file, choice))
     if magic[:4] in (b"RIFF", b"RF64") and magic[8:12] == b"WAVE":
-        return _wav(file, pick)
+        return _wav(file, choice)
     if suffix in ("sigmf-meta", "sigmf-data", "sigmf"):
-        return _sigmf(file, pick)
+        return _sigmf(file, choice)
     if suffix in _OTHERS:
         raise ValueError(
             f"files of this kind are not read here; give find what {_OTHERS[suffix]} gives"
@@ -167,14 +171,14 @@ def _read(file: Path, format: str | None, pick: _Pick) -> Signal:
             "say which with format='s16' or the like"
         )
     if _FORMAT.fullmatch(suffix):
-        return _raw(file, _parse(suffix), 0, None, pick)
+        return _raw(file, _parse(suffix), 0, None, choice)
     raise ValueError(
         "its name does not say what it holds; say it with format='cf32', 'cs16', 'cu8', 'f32', "
         "'s16' or the like"
     )
 
 
-def _npy(file: Path) -> NDArray[Any]:
+def _npy(file: Path, choice: _Choice) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError):
@@ -182,7 +186,18 @@ def _npy(file: Path) -> NDArray[Any]:
     except Exception as error:
         # The header is a Python expression; what its parser raises is anything.
         raise ValueError(f"the .npy header is damaged ({type(error).__name__}: {error})") from None
-    return array
+    if array.ndim == 1:
+        array = array[:, None]
+    elif array.ndim != 2:
+        raise ValueError(
+            f"its shape is {array.shape}, but one signal has one dimension; take a part of "
+            "numpy.load(path)"
+        )
+    elif array.shape[1] > array.shape[0]:
+        # Channels are fewer than samples, whichever axis they lie along.
+        array = array.T
+    part = array[choice.part(len(array))]
+    return choice.take(array.shape[1], array.dtype.kind == "c", lambda i: part[:, i])
 
 
 def _parse(format: str) -> _Raw:
@@ -196,12 +211,12 @@ def _parse(format: str) -> _Raw:
     return _Raw(np.dtype(order + _NUMBERS[match[2]]), match[1] == "c")
 
 
-def _map(file: Path, number: np.dtype[Any], offset: int, count: int) -> NDArray[Any]:
-    return np.memmap(file, number, "r", offset, (count,))
+def _map(file: Path, number: np.dtype[Any], offset: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    return np.memmap(file, number, "r", offset, shape)
 
 
 def _raw(
-    file: Path, kind: _Raw, offset: int, stated: int | None, pick: _Pick, channels: int = 1
+    file: Path, kind: _Raw, offset: int, stated: int | None, choice: _Choice, channels: int = 1
 ) -> Signal:
     """Numbers from a byte on, as many bytes as stated or as there are."""
     held = file.stat().st_size - offset
@@ -211,22 +226,24 @@ def _raw(
         raise ValueError(
             f"its {size} bytes are less than one sample of {block} bytes; check the format"
         )
-    if size % block and stated is None:
+    if size % block and stated is None and choice.count is None:
         raise ValueError(
             f"its {size} bytes are not a whole number of samples of {block} bytes; check the "
-            "format, or cut it off there"
+            f"format, or read the whole ones with count={size // block}"
         )
+    part = choice.part(size // block)
     per_sample = 2 if kind.complex else 1
-    numbers = _map(file, kind.number, offset, size // block * channels * per_sample)
+    shape = (part.stop - part.start, channels, per_sample)
+    numbers = _map(file, kind.number, offset + part.start * block, shape)
     if kind.complex and kind.number.kind == "f":
         numbers = numbers.view(f"{kind.number.byteorder}c{2 * kind.number.itemsize}")
-        per_sample = 1
-    numbers = numbers.reshape((-1, channels, per_sample))
-    if per_sample == 2:
-        taken = pick(numbers[:, :, 0], width=channels), pick(numbers[:, :, 1], width=channels)
-        samples = _complex(*taken, kind.bias)
-    else:
-        samples = _unbiased(pick(numbers[:, :, 0], width=channels), kind.bias)
+
+    def channel(i: int) -> NDArray[Any]:
+        if numbers.shape[2] == 2:
+            return _complex(numbers[:, i, 0], numbers[:, i, 1], kind.bias)
+        return _unbiased(numbers[:, i, 0], kind.bias)
+
+    samples = choice.take(channels, kind.complex, channel)
     # Raw floats are in any unit.
     scale = full_scale(kind.number) if kind.number.kind in "iu" else None
     return Signal(samples, full_scale=scale)
@@ -258,44 +275,62 @@ def _unbiased(numbers: NDArray[Any], bias: float) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class _Pick:
-    """Which channel of a file is the signal."""
+class _Choice:
+    """Which channel of a file is the signal, and which part of it."""
 
-    file: Path
     channel: int | None
     iq: bool
+    skip: int
+    count: int | None
 
-    def __call__(self, samples: NDArray[Any], width: int | None = None) -> NDArray[Any]:
-        """One signal of an array; ``width``: the channels that lie along its last axis."""
-        if samples.ndim == 1 and self.channel in (None, 0) and not self.iq:
-            return samples
-        if samples.ndim != 2:
-            raise ValueError(
-                f"its shape is {samples.shape}, but one signal has one dimension; take a part of "
-                "numpy.load(path)"
-            )
-        along = samples.ndim - 1 if width or samples.shape[1] <= samples.shape[0] else 0
-        channels = samples.shape[along]
-        by_channel = np.moveaxis(samples, along, 0)
+    @staticmethod
+    def checked(channel: Any, iq: Any, skip: Any, count: Any) -> _Choice:
+        """With a sentence for what makes no sense in any file."""
+        if channel is not None:
+            channel = index(channel, "channel", "an integer or None")
+            if iq:
+                raise ValueError("channel and iq exclude each other; leave one out")
+        skip = index(skip, "skip", "an integer")
+        if skip < 0:
+            raise ValueError(f"skip = {skip}: it must not be negative")
+        if count is not None:
+            count = index(count, "count", "an integer or None")
+            if count < 1:
+                raise ValueError(f"count = {count}: it must be at least 1")
+        return _Choice(channel, bool(iq), skip, count)
+
+    def part(self, n: int) -> slice:
+        """The samples that are wanted of so many."""
+        if self.skip >= max(n, 1):
+            raise ValueError(f"skip = {self.skip}, but there are {n} samples")
+        stop = n if self.count is None else self.skip + self.count
+        if stop > n:
+            raise ValueError(f"skip = {self.skip}, count = {self.count}, but there are {n} samples")
+        return slice(self.skip, stop)
+
+    def take(
+        self, channels: int, is_complex: bool, get: Callable[[int], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """The signal among so many channels, of which ``get`` gives one."""
         if self.iq:
-            if channels != 2 or samples.dtype.kind == "c":
+            if channels != 2 or is_complex:
+                kind = "complex" if is_complex else "real"
                 raise ValueError(
-                    f"iq needs 2 channels of real numbers, not {channels} of {samples.dtype}"
+                    f"iq needs 2 channels of real numbers, not {channels} of {kind} ones"
                 )
-            return _complex(by_channel[0], by_channel[1], 0.0)
+            return _complex(get(0), get(1), 0.0)
         if self.channel is None and channels > 1:
             pairs = ", or iq=True if they are real and imaginary part" if channels == 2 else ""
             raise ValueError(
                 f"it has {channels} channels; pick one with channel=0 ... {channels - 1}{pairs}"
             )
         channel = self.channel or 0
-        if isinstance(channel, bool) or not 0 <= channel < channels:
+        if not 0 <= channel < channels:
             raise ValueError(f"channel = {channel} does not exist; there are 0 ... {channels - 1}")
-        chosen: NDArray[Any] = by_channel[channel]
-        return chosen
+        return get(channel)
 
 
-def _wav(file: Path, pick: _Pick) -> Signal:
+def _wav(file: Path, choice: _Choice) -> Signal:
     """WAV: chunks, of which 'fmt ' says what the numbers of 'data' are."""
     held = file.stat().st_size
     with file.open("rb") as stream:
@@ -325,7 +360,7 @@ def _wav(file: Path, pick: _Pick) -> Signal:
         size = long_size
     # A stream has no length; a file that is cut off is read as far as it goes.
     size = held - at if size in (0, 0xFFFFFFFF) else min(size, held - at)
-    return _wav_samples(file, (tag, bits), (channels, rate, block), (at, size), pick)
+    return _wav_samples(file, (tag, bits), (channels, rate, block), (at, size), choice)
 
 
 def _wav_samples(
@@ -333,7 +368,7 @@ def _wav_samples(
     kind: tuple[int, int],
     layout: tuple[int, int, int],
     place: tuple[int, int],
-    pick: _Pick,
+    choice: _Choice,
 ) -> Signal:
     (tag, bits), (channels, rate, block), (offset, size) = kind, layout, place
     width = block // channels if channels else 0
@@ -345,18 +380,19 @@ def _wav_samples(
         )
     if size < block:
         raise ValueError("the WAV file has no samples; it is cut off or damaged")
-    number = np.dtype(known[tag, width])
-    count = size // block
-    if (tag, width) == (1, 3):
-        triples = _map(file, number, offset, count * block).reshape(count, channels, 3)
-        samples = _int24(pick(triples.view([("b", "3u1")])[:, :, 0], width=channels)["b"])
-        scale = 2.0**23
-    else:
-        numbers = _map(file, number, offset, count * channels)
-        samples = pick(numbers.reshape(count, channels), width=channels)
-        scale = full_scale(number)
-    if number.kind == "u" and width == 1 and samples.dtype.kind == "u":
-        samples = _unbiased(samples, 128.0)
+    number, packed = np.dtype(known[tag, width]), (tag, width) == (1, 3)
+    part = choice.part(size // block)
+    shape = (part.stop - part.start, channels, 3 if packed else 1)
+    numbers = _map(file, number, offset + part.start * block, shape)
+
+    def channel(i: int) -> NDArray[Any]:
+        if packed:
+            return _int24(numbers[:, i])
+        # Numbers of 8 bits are offset binary.
+        return _unbiased(numbers[:, i, 0], 128.0 if width == 1 else 0.0)
+
+    scale = 2.0**23 if packed else full_scale(number)
+    samples = choice.take(channels, False, channel)
     return Signal(samples, float(rate) or None, full_scale=scale)
 
 
@@ -369,17 +405,16 @@ def _int24(triples: NDArray[Any]) -> NDArray[np.int32]:
     return shifted
 
 
-def _sigmf(file: Path, pick: _Pick) -> Signal:
+def _sigmf(file: Path, choice: _Choice) -> Signal:
     """SigMF: metadata beside the samples, or both in an archive."""
     text, data, place = _sigmf_files(file)
     try:
         meta = json.loads(text)
         known, captures = meta["global"], meta.get("captures") or [{}]
-        datatype, first = known["core:datatype"], captures[0]
-        skipped = _whole(first, "core:header_bytes", 0)
+        datatype, first = known["core:datatype"], _capture(captures, choice)
+        skipped = _whole(captures[0], "core:header_bytes", 0)
         trailing = _whole(known, "core:trailing_bytes", 0)
         channels = _whole(known, "core:num_channels", 1)
-        _one_piece(captures)
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the SigMF metadata are damaged ({type(error).__name__}: {error})"
@@ -390,13 +425,18 @@ def _sigmf(file: Path, pick: _Pick) -> Signal:
     offset, size = place or (0, data.stat().st_size)
     size = max(size - skipped - trailing, 0)
     size -= size % (kind.size * channels)
-    signal = _raw(data, kind, offset + skipped, size, pick, channels)
-    rate, tuned = known.get("core:sample_rate"), first.get("core:frequency")
+    signal = _raw(data, kind, offset + skipped, size, choice, channels)
+    rate = positive(known.get("core:sample_rate"), "core:sample_rate", "samples per second")
+    tuned = first.get("core:frequency")
+    start: Start | None = _time(first.get("core:datetime"))
+    if start is not None and rate is not None:
+        # That of the file, whichever capture tells it.
+        start = later(start, -first.get("core:sample_start", 0) / rate)
     return Signal(
         signal.samples,
-        _positive(rate, "core:sample_rate", "samples per second"),
-        _time(first.get("core:datetime")),
-        None if tuned is None else _finite(tuned, "core:frequency", "a frequency in Hz"),
+        rate,
+        start,
+        None if tuned is None else finite(tuned, "core:frequency", "a frequency in Hz"),
         signal.full_scale,
     )
 
@@ -425,20 +465,30 @@ def _whole(known: dict[str, Any], key: str, default: int) -> int:
     return value
 
 
-def _one_piece(captures: list[dict[str, Any]]) -> None:
-    """Refuses captures that do not follow each other, or are of different frequencies."""
+def _capture(captures: list[dict[str, Any]], choice: _Choice) -> dict[str, Any]:
+    """The capture that holds the wanted samples, which must follow each other at one frequency."""
+    wanted = captures[0]
     for before, capture in itertools.pairwise(captures):
-        at = capture.get("core:sample_start", 0)
-        moved = capture.get("core:frequency") != before.get("core:frequency")
-        begun = before.get("core:sample_start", 0)
+        at, begun = capture.get("core:sample_start", 0), before.get("core:sample_start", 0)
+        if choice.count is not None and at >= choice.skip + choice.count:
+            break
         here, there = before.get("core:global_index"), capture.get("core:global_index")
         gap = here is not None and there is not None and there - here != at - begun
-        if moved or gap or capture.get("core:header_bytes"):
+        moved = capture.get("core:frequency") != before.get("core:frequency")
+        if capture.get("core:header_bytes"):
+            raise ValueError(
+                f"the SigMF capture at sample {at} begins with bytes that are no samples; read "
+                f"what is before it with count={at - choice.skip}"
+            )
+        if at <= choice.skip:
+            wanted = capture
+        elif moved or gap:
             why = "has another frequency" if moved else "does not follow the one before it"
             raise ValueError(
-                f"the SigMF capture at sample {at} {why}; read the samples with format=... and "
-                f"take the parts one by one: signal[:{at}], signal[{at}:]"
+                f"the SigMF capture at sample {at} {why}; read what is before it with "
+                f"count={at - choice.skip}, or from it on with skip={at}"
             )
+    return wanted
 
 
 def _time(stamp: Any) -> np.datetime64 | None:

@@ -137,7 +137,7 @@ def record(x: Any, fs: Any, center: Any = None) -> Signal:
     The samples are one signal in ordinary memory.
     """
     known = _contents(x)
-    given = _positive(fs, "fs", "samples per second")
+    given = positive(fs, "fs", "samples per second")
     if given is not None and known.fs is not None:
         if abs(given - known.fs) > _RATE_TOLERANCE * known.fs:
             raise ValueError(
@@ -147,7 +147,7 @@ def record(x: Any, fs: Any, center: Any = None) -> Signal:
     if given is not None and given != known.fs:
         known = replace(known, fs=given)
     if center is not None:
-        known = replace(known, center=_finite(center, "center", "a frequency in Hz"))
+        known = replace(known, center=finite(center, "center", "a frequency in Hz"))
         if known.fs is None:
             raise ValueError(f"center = {center}: it needs the rate, too; give fs in Hz")
     _check_shape(known.samples)
@@ -219,7 +219,7 @@ def _trace(x: Any) -> Signal:
     elif start is not None and hasattr(start, "datetime"):
         begins = np.datetime64(start.datetime, "ns")
     samples = host_array(x.data)
-    return Signal(samples, _positive(rate, "x.stats.sampling_rate", "samples per second"), begins)
+    return Signal(samples, positive(rate, "x.stats.sampling_rate", "samples per second"), begins)
 
 
 def _series(x: Any) -> Signal:
@@ -292,16 +292,18 @@ def _axis(
     return fs, float(whole[0] * 1e-9 if kind == "m" else axis[0] * scale)
 
 
-def _positive(value: Any, name: str, what: str) -> float | None:
+def positive(value: Any, name: str, what: str) -> float | None:
+    """A number above 0, or None."""
     if value is None:
         return None
-    number = _finite(value, name, what)
+    number = finite(value, name, what)
     if number <= 0:
         raise ValueError(f"{name} = {value}: it must be greater than 0, {what}")
     return number
 
 
-def _finite(value: Any, name: str, what: str) -> float:
+def finite(value: Any, name: str, what: str) -> float:
+    """A number that is not infinite."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number ({what}), not {type(value).__name__}")
     try:
