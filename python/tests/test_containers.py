@@ -104,10 +104,12 @@ def test_times_of_bursts():
         pd.Series(X),
         pd.Series(X, list("ab") * (N // 2)),
         pd.Series(X, 3 + 2 * np.arange(N)),
+        pd.Series(X, np.arange(N, dtype=np.uint16)),
+        pd.Series(X).iloc[::2],
         xr.DataArray(X, dims="time"),
         xr.DataArray(X, {"x": ("x", T, {"units": "m"})}, "x"),
     ],
-    ids=["counted", "words", "every second", "no coordinate", "metres"],
+    ids=["counted", "words", "every second", "small counts", "a range", "no coordinate", "metres"],
 )
 def test_what_tells_no_rate(x):
     found = sparsefft.find(x)
@@ -151,6 +153,11 @@ def gap(index):
             "the index of x has missing values",
         ),
         (pd.Series(X, np.zeros(N)), ValueError, "the index of x has steps from 0 to 0 s"),
+        (
+            xr.DataArray(X[:3], {"t": np.array(["0800", "0801", "0802"], "M8[s]")}, "t"),
+            ValueError,
+            "times of the years 800 to 802, but only 1678 to 2261",
+        ),
         (pd.Series(X).where(X < 1), ValueError, "x: sample .* is NaN"),
         (pd.Series(X, dtype=object), TypeError, "x has dtype object"),
         (pd.Series(X, dates())[:0], ValueError, "x has no samples"),

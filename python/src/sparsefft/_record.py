@@ -224,6 +224,9 @@ def _trace(x: Any) -> Signal:
 
 def _series(x: Any) -> Signal:
     """A Series of pandas."""
+    if hasattr(x.index, "step"):
+        # A range counts the samples, without an array of their numbers.
+        return Signal(host_array(x.to_numpy()))
     index = x.index.to_timestamp() if hasattr(x.index, "to_timestamp") else x.index
     if getattr(index, "tz", None) is not None:
         # Times of a zone become those of UTC.
@@ -263,12 +266,11 @@ def _axis(
     if kind not in "iufmM" or len(axis) < 2:
         return None, None
     if kind in "mM":
-        whole = axis.astype(f"{kind}8[ns]").view(np.int64)
-        missing = bool((whole == np.iinfo(np.int64).min).any())
-        places, scale = (whole - whole[0]).astype(np.float64), 1e-9
+        places, scale = _nanoseconds(axis, name), 1e-9
+        missing = bool((places == np.iinfo(np.int64).min).any())
     else:
-        places = axis.astype(np.float64)
-        missing = not bool(np.isfinite(places).all())
+        places = axis.astype(np.float64 if kind == "f" else np.int64, copy=False)
+        missing = kind == "f" and not bool(np.isfinite(places).all())
     if missing:
         raise ValueError(f"{name} has missing values; {way_out}")
     steps = np.diff(places)
@@ -288,8 +290,22 @@ def _axis(
     # Rounding of the places leaves a dozen digits.
     fs = float(f"{1 / (mean * scale):.12g}")
     if kind == "M":
-        return fs, np.datetime64(int(whole[0]), "ns")
-    return fs, float(whole[0] * 1e-9 if kind == "m" else axis[0] * scale)
+        return fs, np.datetime64(int(places[0]), "ns")
+    return fs, float(places[0] * scale)
+
+
+def _nanoseconds(axis: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Times or lengths of time as whole nanoseconds; those of the years 1678 to 2261 fit."""
+    if axis.dtype.kind == "M":
+        years = 1970 + axis[[0, -1]].astype("M8[Y]").astype(np.int64)
+        valid = years[~np.isnat(axis[[0, -1]])]
+        if len(valid) and not (1678 <= valid.min() and valid.max() <= 2261):
+            raise ValueError(
+                f"{name} has times of the years {valid.min()} to {valid.max()}, but only 1678 to "
+                "2261 are read; give the samples alone with their rate"
+            )
+    whole: NDArray[np.int64] = axis.astype(f"{axis.dtype.kind}8[ns]", copy=False).view(np.int64)
+    return whole
 
 
 def positive(value: Any, name: str, what: str) -> float | None:
