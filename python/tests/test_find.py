@@ -318,6 +318,22 @@ def test_plot(rng):
         sparsefft.find(hum(rng)).plot(3)
 
 
+def test_units_suit_the_record(rng):
+    x = hum(rng)
+    for fs, over, words in (
+        (1.0, "frequency (Hz)", "18.2 h"),
+        (1e-7, "frequency (nHz)", "2.077e+04 years"),
+        (2e9, "frequency (GHz)", "32.8 µs"),
+    ):
+        findings = sparsefft.find(x, fs)
+        axes = findings.plot()
+        assert axes.get_xlabel() == over and f"({words})" in str(findings)
+        plt.close(axes.figure)
+    axes = sparsefft.find(packets(rng), 0.1).plot()
+    assert axes.figure.axes[1].get_ylabel() == "time from the start (days)"
+    plt.close(axes.figure)
+
+
 def test_pickle(rng):
     findings = sparsefft.find(everything(rng), FS)
     again = pickle.loads(pickle.dumps(findings))

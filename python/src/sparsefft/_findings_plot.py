@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ._findings_text import floor_level, limits
-from ._units import count, prefix_for
+from ._findings_text import SLOW, floor_level, limits
+from ._units import count, prefix_for, time_unit
 
 if TYPE_CHECKING:
     from ._findings import Findings
@@ -51,7 +51,9 @@ class _Frequencies:
         self.low, self.high = limits(answer)
         self.factor, prefix = (1.0, "")
         if answer.fs is not None:
-            self.factor, prefix = prefix_for(max(abs(self.low), abs(self.high)))
+            largest = max(abs(self.low), abs(self.high))
+            # As in the text: no mHz beside Hz.
+            self.factor, prefix = prefix_for(largest if answer.fs < SLOW else max(largest, 1.0))
         unit = "cycles per sample" if answer.fs is None else f"{prefix}Hz"
         self.label = f"frequency ({unit})"
 
@@ -141,7 +143,10 @@ def _changes(found: Findings, ax: Any) -> None:
     from matplotlib.collections import LineCollection, PatchCollection
     from matplotlib.patches import Rectangle
 
-    axis, rate = _Frequencies(found), found.fs or 1.0
+    axis, rate, unit = _Frequencies(found), 1.0, "samples"
+    if found.fs is not None:
+        scale, unit = time_unit(found.n / found.fs)
+        rate = found.fs * scale
     end = found.n / rate
     least = (_VISIBLE * axis(axis.high - axis.low), _VISIBLE * end)
     boxes = [
@@ -167,7 +172,7 @@ def _changes(found: Findings, ax: Any) -> None:
     axis.fit(ax)
     ax.set_ylim(end, 0)
     ax.set_xlabel(axis.label)
-    ax.set_ylabel("time (samples)" if found.fs is None else "time from the start (s)")
+    ax.set_ylabel(f"time from the start ({unit})")
     _finish(ax)
 
 

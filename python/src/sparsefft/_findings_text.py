@@ -24,7 +24,7 @@ _LINES = 12
 #: Rows of each other kind.
 _OTHERS = 6
 #: Rates in Hz below which frequencies are in mHz, µHz or nHz.
-_SLOW = 0.02
+SLOW = 0.02
 #: Orders of a family before they are cut.
 _ORDERS = 24
 
@@ -46,7 +46,7 @@ class _Axis:
         self.fs, self.n, self.center = answer.fs, answer.n, answer.center
         self.resolution = (answer.fs or 1.0) / answer.n
         # Columns are in Hz, unless that takes zeros after the point.
-        slow = answer.fs is not None and answer.fs < _SLOW
+        slow = answer.fs is not None and answer.fs < SLOW
         self.column = prefix_for(0.5 * answer.fs) if answer.fs and slow else (1.0, "")
 
     def place(self, value: float) -> str:

@@ -42,6 +42,15 @@ def seconds(time: float) -> str:
     return si(time, "s", 3)
 
 
+def time_unit(length: float) -> tuple[float, str]:
+    """The unit that suits an axis of so many seconds, in seconds and by name."""
+    for unit, name in _LONG:
+        if length >= 3 * unit:
+            return unit, name
+    scale, prefix = prefix_for(min(length, 1.0))
+    return scale, f"{prefix}s"
+
+
 def digits_for(std: float, resolution: float) -> int:
     """Digits after the point that a standard deviation allows, two of them uncertain.
 
