@@ -2,6 +2,7 @@
 
 import multiprocessing
 import pickle
+import re
 import threading
 import time
 
@@ -32,7 +33,7 @@ def test_words():
     assert repr(plan) == f"Plan(n={N}, k=3, seed=4, snr=20.0, taper='hann')"
     assert plan.algorithm == "robust"
     assert str(plan) == plan.explain()
-    assert plan.explain().startswith(f"goal: the 3 largest of {N} Fourier coefficients")
+    assert re.match(rf"goal: (at most 3|the 3 largest) of {N} Fourier coefficients", plan.explain())
 
 
 def test_tapers():
@@ -152,13 +153,18 @@ def test_the_interpreter_lock_is_released(name):
     assert during >= 5
 
 
-def _child(queue):
+def _work():
     x = tones(N, PARTS)
     first = sparsefft.fft(np.stack([x] * 4), k=3)
     noise = np.random.default_rng(1).normal(size=N)
     second = sparsefft.fft(noise, k=40, workers=2)
     third = sparsefft.find(noise, effort="thorough"), sparsefft.tones(x)
-    queue.put((first[3].indices.tolist(), second.size, third[0].verdict, len(third[1])))
+    floor, frequencies = third[0].floor.density, third[1].frequency
+    return first[3].indices.tolist(), second.values.tolist(), floor.tolist(), frequencies.tolist()
+
+
+def _child(queue):
+    queue.put(_work())
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -166,14 +172,13 @@ def _child(queue):
 def test_child_processes(method):
     # The parent's threads exist before the fork; the child must not wait for them.
     sparsefft.fft(np.random.default_rng(1).normal(size=(8, N)), k=40)
-    sparsefft.fft(np.ones((8, N)), k=1, workers=2)
-    sparsefft.find(np.random.default_rng(1).normal(size=N), effort="thorough")
-    sparsefft.tones(tones(N, PARTS))
+    expected = _work()
+    assert expected[0] == list(PARTS) and len(expected[3]) == len(PARTS)
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     process = context.Process(target=_child, args=(queue,))
     process.start()
-    assert queue.get(timeout=60) == (list(PARTS), 40, "complete", len(PARTS))
+    assert queue.get(timeout=60) == expected
     process.join(60)
     assert process.exitcode == 0
 
