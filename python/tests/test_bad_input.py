@@ -23,7 +23,7 @@ X = np.ones(64)
         (7, ValueError, "x is a single number"),
         (np.array([1, 2], object), TypeError, "x has dtype object.*astype"),
         (np.array(["a", "b"]), TypeError, "x has dtype <U1"),
-        ("text", TypeError, "x has dtype <U4|single number"),
+        ("text", TypeError, "x is a str, not samples"),
         (None, TypeError, "x has dtype object|single number"),
         (np.array([1, 2], "m8[s]"), TypeError, "x has dtype timedelta64"),
         (np.zeros(4, "V8"), TypeError, "x has dtype"),

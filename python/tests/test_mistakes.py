@@ -1,5 +1,6 @@
 """What is easily mistaken ends in a sentence that says what to write instead."""
 
+import pathlib
 import warnings
 
 import numpy as np
@@ -68,6 +69,15 @@ def test_masked_arrays(call):
     with pytest.raises(TypeError, match="x is a masked array"):
         call(np.ma.masked_array(X.real))
     call(MASKED.filled(0))
+
+
+@pytest.mark.parametrize("path", ["x.wav", pathlib.PurePosixPath("x.wav")])
+@pytest.mark.parametrize("call", [sparsefft.find, sparsefft.tones, sparsefft.fft, dense.fft])
+def test_paths(call, path):
+    with pytest.raises(
+        TypeError, match=r"not samples; those of a file are sparsefft.read\('x.wav'\)"
+    ):
+        call(path)
 
 
 def between(shape=(), n=N):

@@ -112,6 +112,10 @@ def host_array(x: Any) -> NDArray[Any]:
         )
     if isinstance(x, np.ndarray):
         return x
+    if isinstance(x, (str, os.PathLike)):
+        raise TypeError(
+            f"x is a {type(x).__name__}, not samples; those of a file are sparsefft.read({str(x)!r})"
+        )
     where = _on_gpu(x)
     if where is not None:
         raise RuntimeError(f"{where}, where this function cannot read it; {_TO_HOST}")
