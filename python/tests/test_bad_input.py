@@ -318,6 +318,36 @@ def test_an_array_changed_meanwhile_does_no_harm():
     np.testing.assert_array_equal(sparsefft.fft(a, k=2).indices, [5, 77])
 
 
+def test_findings_of_an_array_changed_meanwhile():
+    n = 1 << 13
+    a = tones(n, {5: 1}).real + np.random.default_rng(2).normal(size=n)
+    x = a.copy()
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            x[::7] = np.nan
+            x[::3] = 1e300
+            x[:] = 0
+            x[:] = a
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    outcomes = set()
+    try:
+        for _ in range(100):
+            try:
+                outcomes.add(sparsefft.find(x, effort="thorough").verdict)
+            except (ValueError, OverflowError) as error:
+                assert str(error).startswith("x: ")
+                outcomes.add("refused")
+    finally:
+        stop.set()
+        thread.join()
+    assert outcomes <= {"complete", "refused"}
+    assert sparsefft.find(a, effort="thorough").is_complete
+
+
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_dense_bad_input(name):
     transform = getattr(dense, name)
