@@ -35,7 +35,7 @@ def main():
     plan = sparsefft.Plan(n, k)
     calls = {
         "plan.transform(x)": lambda: plan.transform(x),
-        "sparsefft.fft(x, k)": lambda: sparsefft.fft(x, k),
+        "sparsefft.fft(x, k)": lambda: sparsefft.fft(x, k=k),
     }
     print(f"n = {n}, k = {k}: {'call':24} {'seen':>9} {'Rust':>9} {'overhead':>9}  (µs, medians)")
     for name, call in calls.items():

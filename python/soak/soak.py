@@ -30,13 +30,17 @@ NOISY = X + 0.01 * np.random.default_rng(1).normal(size=(N, 2)) @ [1, 1j]
 PLAN = sparsefft.Plan(N, 5)
 REAL_PLAN = sparsefft.Plan(N, 5, real=True, workers=2)
 BATCH = np.stack([X[: N // 4], X[N // 4 : N // 2]])
+PACKETS = np.where(np.arange(N) // 3000 % 3 == 1, 1.0, 0.01) * NOISY.imag
 BROKEN = np.where(np.arange(N) % 2, np.nan, 1.0)
 
 
 def plain(found):
     """What an answer says, in a form that compares by value."""
     if isinstance(found, sparsefft.SparseSpectra):
-        return [plain(spectrum) for spectrum in found]
+        return [plain(spectrum) for spectrum in found.flat]
+    if isinstance(found, (sparsefft.Findings, sparsefft.Tones)):
+        told = found.to_dict()
+        return repr([told[name] for name in ("lines", "bands", "bursts", "verdict", "reasons")])
     if isinstance(found, sparsefft.SparseSpectrum):
         return found.indices.tobytes(), found.values.tobytes(), str(found.certificate)
     return found.tobytes()
@@ -69,13 +73,13 @@ class Text:
 
 
 CALLS = [
-    lambda: sparsefft.fft(X, 5),
-    lambda: sparsefft.fft(X.astype(np.complex64), 5, workers=3),
+    lambda: sparsefft.fft(X, k=5),
+    lambda: sparsefft.fft(X.astype(np.complex64), k=5, workers=3),
     lambda: sparsefft.fft(NOISY),
-    lambda: sparsefft.rfft(X.real, 5),
-    lambda: sparsefft.fft(BATCH, 5),
-    lambda: sparsefft.fft(X[::2], 5, algorithm="dense"),
-    lambda: sparsefft.fft(X[:10007], 5),
+    lambda: sparsefft.rfft(X.real, k=5),
+    lambda: sparsefft.fft(BATCH, k=5),
+    lambda: sparsefft.fft(X[::2], k=5, algorithm="dense"),
+    lambda: sparsefft.fft(X[:10007], k=5),
     lambda: PLAN.transform(X),
     lambda: REAL_PLAN.transform(X.real.astype(np.float32)),
     lambda: pickle.loads(pickle.dumps(PLAN)).transform(X),
@@ -83,10 +87,16 @@ CALLS = [
     lambda: sparsefft.fft_from(lambda i: X[i], N, 5),
     lambda: dense.fft(X[:5000], workers=2),
     lambda: dense.irfft(dense.rfft(X.real)),
-    lambda: sparsefft.fft(X, 5).synthesize(10, 500),
+    lambda: sparsefft.fft(X, k=5).synthesize(10, 500),
+    lambda: sparsefft.find(X, 1e6),
+    lambda: sparsefft.find(PACKETS[:5000], workers=2),
+    lambda: sparsefft.find(PACKETS, effort="thorough"),
+    lambda: sparsefft.tones(NOISY, 1e6),
+    lambda: sparsefft.tones(NOISY.real, k=3),
     sketch,
-    lambda: Text(refused(lambda: sparsefft.fft(BROKEN, 5))),
-    lambda: Text(refused(lambda: sparsefft.fft(X, N + 1))),
+    lambda: Text(refused(lambda: sparsefft.fft(BROKEN, k=5))),
+    lambda: Text(refused(lambda: sparsefft.fft(X, k=N + 1))),
+    lambda: Text(refused(lambda: sparsefft.find(BROKEN))),
     lambda: Text(refused(lambda: sparsefft.fft_from(lambda i: X[:3], N, 5))),
 ]
 

@@ -23,7 +23,7 @@ X = np.ones(64)
         (7, ValueError, "x is a single number"),
         (np.array([1, 2], object), TypeError, "x has dtype object.*astype"),
         (np.array(["a", "b"]), TypeError, "x has dtype <U1"),
-        ("text", TypeError, "x has dtype <U4|single number"),
+        ("text", TypeError, "x is a str, not samples"),
         (None, TypeError, "x has dtype object|single number"),
         (np.array([1, 2], "m8[s]"), TypeError, "x has dtype timedelta64"),
         (np.zeros(4, "V8"), TypeError, "x has dtype"),
@@ -35,14 +35,14 @@ X = np.ones(64)
 )
 def test_bad_signals(x, error, message):
     with pytest.raises((error, ValueError) if "|" in message else error, match=message):
-        sparsefft.fft(x, 1)
+        sparsefft.fft(x, k=1)
 
 
 def test_the_bad_signal_of_a_batch_is_named():
     x = np.ones((2, 3, 64))
     x[1, 2, 7] = np.nan
     with pytest.raises(ValueError, match=r"x, signal \[1, 2\] of the other axes: sample 7 is NaN"):
-        sparsefft.fft(x, 1)
+        sparsefft.fft(x, k=1)
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,22 @@ def test_bad_options(options, error, message):
 
 
 def test_an_equal_key_of_another_type_is_no_hit():
-    assert sparsefft.fft(X, 1).size == 1
+    assert sparsefft.fft(X, k=1).size == 1
     with pytest.raises(TypeError, match="k must be"):
-        sparsefft.fft(X, 1.0)
+        sparsefft.fft(X, k=1.0)
 
 
 def test_numpy_integers_are_integers():
-    assert sparsefft.fft(X, np.int64(1), seed=np.uint8(3)).size == 1
+    assert sparsefft.fft(X, k=np.int64(1), seed=np.uint8(3)).size == 1
     assert sparsefft.Plan(np.int32(64), np.uint64(1)).transform(X).size == 1
 
 
 def test_real_transforms_need_real_numbers():
     with pytest.raises(TypeError, match="x is complex"):
-        sparsefft.rfft(X.astype(complex), 1)
+        sparsefft.rfft(X.astype(complex), k=1)
     with pytest.raises(ValueError, match="k = 34 exceeds the number of coefficients, 33"):
-        sparsefft.rfft(X, 34)
-    assert sparsefft.rfft(X, 33).size <= 33
+        sparsefft.rfft(X, k=34)
+    assert sparsefft.rfft(X, k=33).size <= 33
 
 
 def test_plans_check_their_arguments():
@@ -132,18 +132,18 @@ def test_single_precision_values_that_do_not_fit(rng):
     for k in (1, None):
         for call in (sparsefft.fft, sparsefft.rfft):
             with pytest.raises(OverflowError, match=r"x: the coefficient at index 0 .*complex64"):
-                call(x, k)
+                call(x, k=k)
     with pytest.raises(OverflowError, match=r"signal \[1\] of the other axes|complex64"):
-        sparsefft.fft(np.stack([np.ones_like(x), x]), 1)
+        sparsefft.fft(np.stack([np.ones_like(x), x]), k=1)
     with pytest.raises(OverflowError, match="complex64"):
         sparsefft.Plan(len(x), 1).transform(x.astype(np.complex64))
     # What the message says to do.
-    forward = sparsefft.fft(x, 1, norm="forward")
+    forward = sparsefft.fft(x, k=1, norm="forward")
     assert forward.values.dtype == np.complex64
     np.testing.assert_allclose(forward.values, 1e33, rtol=1e-6)
-    np.testing.assert_allclose(sparsefft.fft(x.astype(float), 1).values, full, rtol=1e-6)
+    np.testing.assert_allclose(sparsefft.fft(x.astype(float), k=1).values, full, rtol=1e-6)
     # Both parts fit, their magnitude does not: no warning, and the order is right.
-    big = sparsefft.fft(tones(4096, {7: 8e34 * (1 + 1j), 9: 1e34}).astype(np.complex64), 2)
+    big = sparsefft.fft(tones(4096, {7: 8e34 * (1 + 1j), 9: 1e34}).astype(np.complex64), k=2)
     assert np.isfinite(big.values).all()
     assert big.top(1)[0] == [7]
     assert "inf" not in repr(big)
@@ -156,7 +156,7 @@ def test_double_precision_values_that_do_not_fit(dtype):
             x = np.full(n, size, dtype)
             for algorithm in ("auto", "exact", "robust", "dense"):
                 try:
-                    spectrum = sparsefft.fft(x, 1, algorithm=algorithm)
+                    spectrum = sparsefft.fft(x, k=1, algorithm=algorithm)
                 except OverflowError as error:
                     assert "overflow" in str(error)
                     continue
@@ -197,10 +197,10 @@ def _threads():
 def test_any_number_of_workers_starts_few_threads():
     most = _native.most_threads()
     x = tones(1 << 12, {5: 1})
-    sparsefft.fft(x, 1, workers=2)
+    sparsefft.fft(x, k=1, workers=2)
     before = _threads()
     for workers in (10**9, 2**63, 10**30, *range(1, 200)):
-        assert sparsefft.fft(x, 1, workers=workers).indices.tolist() == [5]
+        assert sparsefft.fft(x, k=1, workers=workers).indices.tolist() == [5]
         dense.fft(x, workers=workers)
         sparsefft.Plan(1 << 12, 1, workers=workers)
     # A few pools are kept; the threads of the others end on their own.
@@ -215,15 +215,20 @@ def test_any_number_of_workers_starts_few_threads():
     [
         sparsefft.Plan(64, 1),
         sparsefft.Sketch(1 << 16, 4),
-        sparsefft.fft(X, 1),
-        sparsefft.fft(np.stack([X, X]), 1),
-        sparsefft.fft(X, 1).certificate,
-        sparsefft.fft(X, 1).report,
+        sparsefft.fft(X, k=1),
+        sparsefft.fft(np.stack([X, X]), k=1),
+        sparsefft.fft(X, k=1).certificate,
+        sparsefft.fft(X, k=1).report,
+        sparsefft.find(X),
+        sparsefft.find(X).lines,
+        sparsefft.find(X).cost,
+        sparsefft.tones(X),
+        sparsefft.Signal(X, 1.0),
         _native.Plan(
             64, 1, real=False, tol=None, snr=None, failure_probability=None, algorithm="auto",
             taper=None, fallback="auto", seed=0,
         ),
-        sparsefft.fft(X, 1)._run,
+        sparsefft.fft(X, k=1)._run,
         sparsefft.Sketch(1 << 16, 4)._native,
     ],
     ids=lambda thing: type(thing).__module__ + "." + type(thing).__name__,
@@ -281,7 +286,7 @@ def test_a_panic_is_a_runtime_error(workers, capfd):
         _native._panic_for_tests(workers)
     assert "asked for" in capfd.readouterr().err
     # And everything goes on.
-    assert sparsefft.fft(X, 1).indices.tolist() == [0]
+    assert sparsefft.fft(X, k=1).indices.tolist() == [0]
 
 
 def test_an_array_changed_meanwhile_does_no_harm():
@@ -302,7 +307,7 @@ def test_an_array_changed_meanwhile_does_no_harm():
     try:
         for _ in range(100):
             try:
-                outcomes.add(sparsefft.fft(x, 2).certificate.verdict)
+                outcomes.add(sparsefft.fft(x, k=2).certificate.verdict)
             except ValueError as error:
                 assert "x: sample" in str(error)
                 outcomes.add("NaN")
@@ -310,7 +315,37 @@ def test_an_array_changed_meanwhile_does_no_harm():
         stop.set()
         thread.join()
     assert outcomes
-    np.testing.assert_array_equal(sparsefft.fft(a, 2).indices, [5, 77])
+    np.testing.assert_array_equal(sparsefft.fft(a, k=2).indices, [5, 77])
+
+
+def test_findings_of_an_array_changed_meanwhile():
+    n = 1 << 13
+    a = tones(n, {5: 1}).real + np.random.default_rng(2).normal(size=n)
+    x = a.copy()
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            x[::7] = np.nan
+            x[::3] = 1e300
+            x[:] = 0
+            x[:] = a
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    outcomes = set()
+    try:
+        for _ in range(100):
+            try:
+                outcomes.add(sparsefft.find(x, effort="thorough").verdict)
+            except (ValueError, OverflowError) as error:
+                assert str(error).startswith("x: ")
+                outcomes.add("refused")
+    finally:
+        stop.set()
+        thread.join()
+    assert outcomes <= {"complete", "refused"}
+    assert sparsefft.find(a, effort="thorough").is_complete
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])

@@ -114,28 +114,28 @@ def test_one_signal(on_gpu, dtype):
     tolerance = 1e-9 if dtype == np.complex128 else 1e-5
     there = on_gpu(x)
     for options in ({}, {"device": "auto"}, {"device": "cuda"}, {"device": "cuda:0"}):
-        found = sparsefft.fft(there, 4, **options)
-        same(found, sparsefft.fft(x, 4), tolerance)
+        found = sparsefft.fft(there, k=4, **options)
+        same(found, sparsefft.fft(x, k=4), tolerance)
         if dtype == np.complex128:
             assert found.report.device == "gpu"
-    same(sparsefft.Plan(N, 4, device="cuda").transform(there), sparsefft.fft(x, 4), tolerance)
+    same(sparsefft.Plan(N, 4, device="cuda").transform(there), sparsefft.fft(x, k=4), tolerance)
     same(sparsefft.fft(there), sparsefft.fft(x), tolerance)
-    same(sparsefft.fft(there, 4, norm="ortho"), sparsefft.fft(x, 4, norm="ortho"), tolerance)
+    same(sparsefft.fft(there, k=4, norm="ortho"), sparsefft.fft(x, k=4, norm="ortho"), tolerance)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_real_signals(on_gpu, dtype):
     x = tones(N, PARTS).real.astype(dtype)
     tolerance = 1e-9 if dtype == np.float64 else 1e-5
-    same(sparsefft.rfft(on_gpu(x), 4), sparsefft.rfft(x, 4), tolerance)
-    same(sparsefft.fft(on_gpu(x), 8), sparsefft.fft(x, 8), tolerance)
+    same(sparsefft.rfft(on_gpu(x), k=4), sparsefft.rfft(x, k=4), tolerance)
+    same(sparsefft.fft(on_gpu(x), k=8), sparsefft.fft(x, k=8), tolerance)
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "robust", "vote", "comb-vote", "dense"])
 def test_algorithms(on_gpu, algorithm):
     x = tones(N, PARTS)
-    found = sparsefft.fft(on_gpu(x), 4, algorithm=algorithm)
-    expected = sparsefft.fft(x, 4, algorithm=algorithm)
+    found = sparsefft.fft(on_gpu(x), k=4, algorithm=algorithm)
+    expected = sparsefft.fft(x, k=4, algorithm=algorithm)
     same(found, expected, 1e-6)
     assert "gpu" in found.report.device
     assert found.report.algorithm == expected.report.algorithm
@@ -144,22 +144,22 @@ def test_algorithms(on_gpu, algorithm):
 def test_prime_length(on_gpu):
     n = 65_537
     x = tones(n, PARTS)
-    found = sparsefft.fft(on_gpu(x), 4)
+    found = sparsefft.fft(on_gpu(x), k=4)
     np.testing.assert_array_equal(found.indices, sorted(PARTS))
     assert "gpu" in found.report.device
 
 
 def test_batches(on_gpu):
     x = np.stack([tones(N, {7 * i + 1: 1.0, 3000 + i: 0.5}) for i in range(6)])
-    found = sparsefft.fft(on_gpu(x), 2)
+    found = sparsefft.fft(on_gpu(x), k=2)
     assert found.shape == (6,)
-    for one, expected in zip(found, sparsefft.fft(x, 2), strict=True):
+    for one, expected in zip(found, sparsefft.fft(x, k=2), strict=True):
         same(one, expected)
         assert one.report.device == "gpu"
-    found = sparsefft.fft(on_gpu(x.reshape(2, 3, N)), 2)
+    found = sparsefft.fft(on_gpu(x.reshape(2, 3, N)), k=2)
     assert found.shape == (2, 3)
-    same(found[1, 2], sparsefft.fft(x[5], 2))
-    assert len(sparsefft.fft(on_gpu(np.empty((0, N), complex)), 2)) == 0
+    same(found[1, 2], sparsefft.fft(x[5], k=2))
+    assert len(sparsefft.fft(on_gpu(np.empty((0, N), complex)), k=2)) == 0
 
 
 def test_views():
@@ -168,35 +168,35 @@ def test_views():
     x = np.stack([tones(N, {7 * i + 1: 1.0, 3000 + i: 0.5}) for i in range(6)])
     there = cupy.asarray(x)
     for rows in (slice(None, None, 2), slice(None, None, -1), slice(3, 4)):
-        for one, expected in zip(sparsefft.fft(there[rows], 2), sparsefft.fft(x[rows], 2), strict=True):
+        for one, expected in zip(sparsefft.fft(there[rows], k=2), sparsefft.fft(x[rows], k=2), strict=True):
             same(one, expected)
-    same(sparsefft.fft(there[3], 2), sparsefft.fft(x[3], 2))
-    same(sparsefft.fft(there.T, 2, axis=0)[4], sparsefft.fft(x[4], 2))
+    same(sparsefft.fft(there[3], k=2), sparsefft.fft(x[3], k=2))
+    same(sparsefft.fft(there.T, k=2, axis=0)[4], sparsefft.fft(x[4], k=2))
     for view, axis in ((there[:, ::2], -1), (there[:, ::-1], -1), (there, 0), (there.real, -1)):
         with pytest.raises(ValueError, match=r"side by side.*ascontiguousarray.*contiguous"):
-            sparsefft.fft(view, 1, axis=axis)
+            sparsefft.fft(view, k=1, axis=axis)
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="side by side"):
-        sparsefft.fft(torch_array(x).t(), 1)
+        sparsefft.fft(torch_array(x).t(), k=1)
     # Complex numbers of 16 bytes at an address that is only a multiple of eight.
     off = torch.zeros(2 * N + 1, dtype=torch.float64, device="cuda")[1:].view(torch.float64)
     odd = Bare(np.ones(4, complex))
     odd.__cuda_array_interface__ |= {"shape": (N,), "data": (off.data_ptr(), False)}
     with pytest.raises(ValueError, match="aligned"):
-        sparsefft.fft(odd, 1)
+        sparsefft.fft(odd, k=1)
 
 
 def test_host_arrays():
     x = np.stack([tones(N, PARTS), tones(N, {77: 1.0})])
-    found = sparsefft.fft(x[0], 4, device="cuda")
-    same(found, sparsefft.fft(x[0], 4))
+    found = sparsefft.fft(x[0], k=4, device="cuda")
+    same(found, sparsefft.fft(x[0], k=4))
     assert found.report.device == "gpu"
-    for one, expected in zip(sparsefft.fft(x, 4, device="cuda:0"), sparsefft.fft(x, 4), strict=True):
+    for one, expected in zip(sparsefft.fft(x, k=4, device="cuda:0"), sparsefft.fft(x, k=4), strict=True):
         same(one, expected)
     plan = sparsefft.Plan(N, 4, device="cuda")
-    same(plan.transform(x[0].astype(np.complex64)), sparsefft.fft(x[0].astype(np.complex64), 4), 1e-5)
-    assert sparsefft.fft(x[0], 4, device="cpu").report.device == "cpu"
-    assert sparsefft.fft(x[0], 4).report.device == "cpu"
+    same(plan.transform(x[0].astype(np.complex64)), sparsefft.fft(x[0].astype(np.complex64), k=4), 1e-5)
+    assert sparsefft.fft(x[0], k=4, device="cpu").report.device == "cpu"
+    assert sparsefft.fft(x[0], k=4).report.device == "cpu"
 
 
 def test_streams_are_waited_for():
@@ -212,7 +212,7 @@ def test_streams_are_waited_for():
         cuda("cuMemcpyDtoDAsync_v2", room, half, ctypes.c_size_t(big), stream)
     cuda("cuMemcpyDtoDAsync_v2", old.at, new.at, ctypes.c_size_t(16 * N), stream)
     old.__cuda_array_interface__ |= {"stream": stream.value}
-    same(sparsefft.fft(old, 4), sparsefft.fft(x, 4))
+    same(sparsefft.fft(old, k=4), sparsefft.fft(x, k=4))
     cuda("cuMemFree_v2", room)
     cuda("cuStreamDestroy_v2", stream)
 
@@ -225,7 +225,7 @@ def test_streams_of_torch():
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda._sleep(200_000_000)
         there.copy_(new)
-        same(sparsefft.fft(there, 4), sparsefft.fft(x, 4))
+        same(sparsefft.fft(there, k=4), sparsefft.fft(x, k=4))
     # A version of the interface that knows no streams: the default stream counts.
     there.fill_(1.0)
     torch.cuda.synchronize()
@@ -233,7 +233,7 @@ def test_streams_of_torch():
     there.copy_(new)
     bare = Bare(np.ones(4, complex), version=2)
     bare.__cuda_array_interface__ |= {"shape": (N,), "data": (there.data_ptr(), False)}
-    same(sparsefft.fft(bare, 4), sparsefft.fft(x, 4))
+    same(sparsefft.fft(bare, k=4), sparsefft.fft(x, k=4))
 
 
 def test_threads_share_a_plan(on_gpu):
@@ -252,16 +252,16 @@ def test_threads_share_a_plan(on_gpu):
     for thread in threads:
         thread.join()
     for x, one in zip(signals, found, strict=True):
-        same(one, sparsefft.fft(x, 2))
+        same(one, sparsefft.fft(x, k=2))
 
 
 def test_memory_is_given_back(on_gpu):
     there = on_gpu(tones(N, PARTS))
-    sparsefft.fft(there, 4)
+    sparsefft.fft(there, k=4)
     before = driver().free_memory()
     for i in range(500):
-        sparsefft.fft(there, 4, seed=i % 40)
-        sparsefft.fft(there, 4)
+        sparsefft.fft(there, k=4, seed=i % 40)
+        sparsefft.fft(there, k=4)
     sparsefft._fft._forget_plans()
     # Plans that are kept, and the driver's pools, which grow in steps.
     assert before - driver().free_memory() < 256 << 20
@@ -270,21 +270,21 @@ def test_memory_is_given_back(on_gpu):
 def test_bad_arrays(on_gpu):
     for kind in (np.int16, np.float16):
         with pytest.raises(TypeError, match="must be float32, float64, complex64 or complex128"):
-            sparsefft.fft(on_gpu(np.ones(N, kind)), 1)
+            sparsefft.fft(on_gpu(np.ones(N, kind)), k=1)
     with pytest.raises(ValueError, match="no samples"):
-        sparsefft.fft(on_gpu(np.empty(0, complex)), 1)
+        sparsefft.fft(on_gpu(np.empty(0, complex)), k=1)
     with pytest.raises(ValueError, match="must have at least one dimension"):
-        sparsefft.fft(on_gpu(np.ones((), complex)), 1)
+        sparsefft.fft(on_gpu(np.ones((), complex)), k=1)
     with pytest.raises(np.exceptions.AxisError):
-        sparsefft.fft(on_gpu(np.ones(N, complex)), 1, axis=3)
+        sparsefft.fft(on_gpu(np.ones(N, complex)), k=1, axis=3)
     with pytest.raises(TypeError, match="x is complex"):
-        sparsefft.rfft(on_gpu(np.ones(N, complex)), 1)
+        sparsefft.rfft(on_gpu(np.ones(N, complex)), k=1)
     with pytest.raises(ValueError, match="cuda:7.*lies on cuda:0"):
-        sparsefft.fft(on_gpu(np.ones(N, complex)), 1, device="cuda:7")
+        sparsefft.fft(on_gpu(np.ones(N, complex)), k=1, device="cuda:7")
     with pytest.raises(ValueError, match=r"device = 'cpu'.*x\.get\(\)"):
-        sparsefft.fft(on_gpu(np.ones(N, complex)), 1, device="cpu")
+        sparsefft.fft(on_gpu(np.ones(N, complex)), k=1, device="cpu")
     with pytest.raises(ValueError, match="NaN|finite"):
-        sparsefft.fft(on_gpu(np.full(N, np.nan, complex)), 1)
+        sparsefft.fft(on_gpu(np.full(N, np.nan, complex)), k=1)
     with pytest.raises(ValueError):
         sparsefft.Plan(N, 1).transform(on_gpu(np.ones(N // 2, complex)))
 
@@ -303,24 +303,24 @@ def test_wrong_addresses():
         bad = Bare(np.ones(N, complex))
         bad.__cuda_array_interface__ |= change
         with pytest.raises((TypeError, ValueError), match=message):
-            sparsefft.fft(bad, 1)
+            sparsefft.fft(bad, k=1)
     # The GPU is as usable as before.
-    assert sparsefft.fft(x, 1).indices.tolist() == [0]
+    assert sparsefft.fft(x, k=1).indices.tolist() == [0]
 
 
 def test_no_such_gpu():
     with pytest.raises(RuntimeError, match="there is no GPU number 99"):
-        sparsefft.fft(np.ones(N, complex), 1, device="cuda:99")
+        sparsefft.fft(np.ones(N, complex), k=1, device="cuda:99")
 
 
 def test_a_forked_child_says_no():
     """CUDA does not survive a fork; the child hears so and lives on."""
-    sparsefft.fft(Bare(np.ones(N, complex)), 1)
+    sparsefft.fft(Bare(np.ones(N, complex)), k=1)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            sparsefft.fft(np.ones(N, complex), 1, device="cuda")
+            sparsefft.fft(np.ones(N, complex), k=1, device="cuda")
         except RuntimeError as error:
             code = 0 if "forked child" in str(error) else 2
         os._exit(code)

@@ -63,13 +63,13 @@ def test_the_axis_may_be_any(client):
 def test_bad_arguments_are_seen_at_once():
     x = da.ones((4, 64), chunks=(2, 32))
     with pytest.raises(ValueError, match=r"x has 2 chunks along axis 1.*rechunk\({1: -1}\)"):
-        sparsefft.dask.fft(x, 1)
+        sparsefft.dask.fft(x, k=1)
     with pytest.raises(TypeError, match="x must be a dask array"):
-        sparsefft.dask.fft(np.ones(4), 1)
+        sparsefft.dask.fft(np.ones(4), k=1)
     with pytest.raises(IndexError, match="axis"):
-        sparsefft.dask.fft(x, 1, axis=2)
+        sparsefft.dask.fft(x, k=1, axis=2)
     with pytest.raises(TypeError, match="k must be"):
-        sparsefft.dask.fft(x.rechunk({1: -1}), 1.5)
+        sparsefft.dask.fft(x.rechunk({1: -1}), k=1.5)
 
 
 def noisy(n):

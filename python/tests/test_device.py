@@ -36,9 +36,9 @@ class CudaArray:
 
 def test_dlpack_in_memory():
     x = tones(N, {5: 1.0, 99: 0.5})
-    expected = sparsefft.fft(x, 2)
+    expected = sparsefft.fft(x, k=2)
     for device in ("auto", "cpu"):
-        spectrum = sparsefft.fft(Tensor(x), 2, device=device)
+        spectrum = sparsefft.fft(Tensor(x), k=2, device=device)
         np.testing.assert_array_equal(spectrum.values, expected.values)
     np.testing.assert_array_equal(
         sparsefft.Plan(N, 2).transform(Tensor(x)).values, expected.values
@@ -58,7 +58,7 @@ WHY = r"(driver|no sparse CUDA backend).*x\.get\(\).*x\.cpu\(\).*device='cpu'"
 @pytest.mark.parametrize("x", [CudaArray(), Tensor(np.ones(N), (2, 0))])
 def test_cuda_arrays_without_a_gpu(x, device):
     with pytest.raises(RuntimeError, match="x lies in CUDA memory, but .*" + WHY):
-        sparsefft.fft(x, 1, device=device)
+        sparsefft.fft(x, k=1, device=device)
     with pytest.raises(RuntimeError, match=WHY):
         sparsefft.Plan(N).transform(x)
 
@@ -67,7 +67,7 @@ def test_cuda_arrays_without_a_gpu(x, device):
 @pytest.mark.parametrize("device", ["cuda", "cuda:3"])
 def test_asking_for_cuda_without_a_gpu(device):
     for call in (
-        lambda: sparsefft.fft(np.ones(N), 1, device=device),
+        lambda: sparsefft.fft(np.ones(N), k=1, device=device),
         lambda: sparsefft.Plan(N, device=device),
     ):
         with pytest.raises(RuntimeError, match=f"device='{device}'.*" + WHY):
@@ -76,9 +76,9 @@ def test_asking_for_cuda_without_a_gpu(device):
 
 def test_other_devices():
     with pytest.raises(RuntimeError, match=r"DLPack device 10.*x\.cpu\(\)"):
-        sparsefft.fft(Tensor(np.ones(N), (10, 0)), 1)
+        sparsefft.fft(Tensor(np.ones(N), (10, 0)), k=1)
     with pytest.raises(RuntimeError, match=r"this function cannot read it.*x\.get\(\)"):
         sparsefft.dense.fft(CudaArray())
     for device in ("cuda:", "cuda:x", "cuda:-1", "cuda:1:2", "gpu", "", None, 0):
         with pytest.raises(ValueError, match="'auto', 'cpu', 'cuda'"):
-            sparsefft.fft(np.ones(N), 1, device=device)
+            sparsefft.fft(np.ones(N), k=1, device=device)

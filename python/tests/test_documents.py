@@ -15,7 +15,10 @@ import pytest
 import sparsefft
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODULES = ["", "._buffer", "._fft", "._spectrum", ".dense", ".dask"]
+MODULES = [
+    "", "._buffer", "._fft", "._find", "._findings", "._read", "._record", "._spectrum", "._tones",
+    ".dense", ".dask",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -73,23 +76,41 @@ def test_types_that_users_see(tmp_path):
 import numpy as np
 import sparsefft
 x = np.ones(8)
-indices, values = sparsefft.fft(x, 1)
-reveal_type(sparsefft.fft(x, 1))
+indices, values = sparsefft.fft(x, k=1)
+reveal_type(sparsefft.fft(x, k=1))
 two: np.ndarray[tuple[int, int], np.dtype[np.float64]] = np.ones((2, 8))
 reveal_type(sparsefft.rfft(two, k=1, norm="ortho"))
-sparsefft.fft(np.asarray([[1.0]]), 1)[0]
+sparsefft.fft(np.asarray([[1.0]]), k=1)[0]
 reveal_type(sparsefft.Plan(8, 1).transform(x).certificate.is_certified)
 reveal_type(sparsefft.fft_from(lambda i: np.ones(len(i)), 8, 1).freqs())
-sparsefft.fft(x, "1")
-sparsefft.fft(x, 1, algorithm="fast")
+reveal_type(sparsefft.fft([1.0, 2.0]))
+reveal_type(sparsefft.fft([[1.0, 2.0], [3.0, 4.0]]))
+signal = sparsefft.read("x.wav")
+reveal_type(sparsefft.fft(signal))
+found = sparsefft.find(signal, at_most=3)
+reveal_type(found.lines.frequency)
+reveal_type(found.lines[0].frequency)
+reveal_type(found.lines[:2])
+reveal_type(found.bursts[0].span)
+between = sparsefft.tones(x, fs=1e3)
+reveal_type(between.snr_db)
+reveal_type(between[0].phase)
+reveal_type(sparsefft.fft(two).flat[0])
+sparsefft.fft(x, k="1")
+sparsefft.fft(x, k=1, algorithm="fast")
+sparsefft.fft(x, 1)
+sparsefft.find(x, effort="some")
 """
     )
     done = run_mypy("--strict", str(tmp_path / "user.py"), "--cache-dir", str(tmp_path / "cache"))
     shown = re.findall(r'Revealed type is "(.*?)"', done.stdout)
-    expected = ["SparseSpectrum", "SparseSpectra", "bool", "float64"]
-    assert len(shown) == 4, done.stdout
+    expected = (
+        "SparseSpectrum SparseSpectra bool float64 SparseSpectrum SparseSpectra SparseSpectrum "
+        "float64 float Lines slice float64 float SparseSpectrum"
+    ).split()
+    assert len(shown) == len(expected), done.stdout
     assert all(word in name for word, name in zip(expected, shown, strict=True)), done.stdout
-    assert done.stdout.count("error:") == 2, done.stdout
+    assert done.stdout.count("error:") == 4, done.stdout
 
 
 def test_the_package_says_that_it_is_typed():

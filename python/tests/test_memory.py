@@ -25,14 +25,18 @@ def test_no_growth_over_many_calls():
         assert spectrum.certificate.is_certified
 
     def rarely():
-        sparsefft.fft(batch, 2)
+        sparsefft.fft(batch, k=2)
         sparsefft.fft_from(lambda i: x[i], 4096, 1)
-        spectrum = sparsefft.rfft(x.real, 1)
+        spectrum = sparsefft.rfft(x.real, k=1)
         spectrum.to_dense()
         spectrum.synthesize(0, 10)
         repr(spectrum)
+        findings = sparsefft.find(batch[0], fs=1e3, seed="random")
+        findings.to_dict(), repr(findings), findings.lines[:]
+        repr(sparsefft.tones(x, 1e3))
+        sparsefft.find(np.arange(1000.0))
         try:
-            sparsefft.fft(x, -1)
+            sparsefft.fft(x, k=-1)
         except ValueError:
             pass
 

@@ -4,12 +4,14 @@ The seeds are fixed. ``SPARSEFFT_ATTACK=100000 pytest tests/test_random_argument
 """
 
 import faulthandler
+import json
 import os
 import pickle
 import random
 import re
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -271,7 +273,37 @@ def memory(chosen):
     return sparsefft.buffer(numbers(chosen), chosen.choice(kinds))
 
 
-CALLS = [transform, plan, source, indices, sketch, all_of_it, memory]
+RECORDS = {
+    "fs": real_numbers,
+    "center": real_numbers,
+    "seed": SHARED["seed"],
+    "failure_probability": real_numbers,
+    "workers": ARRAYS["workers"],
+}
+EFFORTS = text("usual", "quick", "thorough")
+FINDS = {**RECORDS, "at_most": ARRAYS["k"], "effort": EFFORTS, "memory": numbers}
+TONES = {**RECORDS, "k": ARRAYS["k"], "snr": real_numbers}
+
+
+def told(chosen, answer):
+    """What one does with findings and tones."""
+    json.dumps(answer.to_dict(), allow_nan=False)
+    copied = pickle.loads(pickle.dumps(answer))
+    assert repr(copied) == repr(answer)
+    assert answer._repr_html_().count("<div") == answer._repr_html_().count("</div>")
+    if chosen.random() < 0.02:
+        plt.close(answer.plot().figure)
+
+
+def find(chosen):
+    told(chosen, sparsefft.find(signals(chosen), **some(chosen, FINDS)))
+
+
+def between(chosen):
+    told(chosen, sparsefft.tones(signals(chosen), **some(chosen, TONES)))
+
+
+CALLS = [transform, plan, source, indices, sketch, all_of_it, memory, find, between]
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
@@ -299,5 +331,6 @@ def test_random_arguments(call):
                     assert "device" in str(error), f"trial {trial}: {error!r}"
         finally:
             faulthandler.cancel_dump_traceback_later()
+        warned = [w for w in warned if w.category is not sparsefft.OffGridWarning]
         assert not warned, f"trial {trial}: {[str(w.message) for w in warned]}"
     assert "answered" in outcomes and "TypeError" in outcomes, outcomes

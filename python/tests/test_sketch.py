@@ -107,7 +107,7 @@ def test_nan_among_what_is_kept_is_named():
 
 def test_the_ordinary_transform_agrees():
     x = signal()
-    ordinary = sparsefft.fft(x, 3)
+    ordinary = sparsefft.fft(x, k=3)
     found = whole(x).finish()
     assert found.indices.tolist() == ordinary.indices.tolist()
     np.testing.assert_allclose(found.values, ordinary.values, rtol=0.02)

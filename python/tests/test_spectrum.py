@@ -15,7 +15,7 @@ PARTS = {3: 1.0, 700: -0.5j, N - 10: 0.25}
 
 @pytest.fixture
 def spectrum():
-    return sparsefft.fft(tones(N, PARTS), 3)
+    return sparsefft.fft(tones(N, PARTS), k=3)
 
 
 def test_unpacks(spectrum):
@@ -29,7 +29,7 @@ def test_frequencies(spectrum):
     np.testing.assert_array_equal(spectrum.freqs(), np.fft.fftfreq(N)[spectrum.indices])
     rate = 48_000.0
     np.testing.assert_allclose(spectrum.freqs(1 / rate)[2], -10 * rate / N)
-    odd = sparsefft.fft(np.ones(5), 5)
+    odd = sparsefft.fft(np.ones(5), k=5)
     np.testing.assert_array_equal(odd.freqs(), np.fft.fftfreq(5)[odd.indices])
 
 
@@ -49,7 +49,7 @@ def test_dense_and_scipy(spectrum):
     assert sparse.shape == (N,)
     assert sparse.nnz == 3
     np.testing.assert_array_equal(sparse.toarray(), spectrum.to_dense())
-    half = sparsefft.rfft(np.ones(10), 1)
+    half = sparsefft.rfft(np.ones(10), k=1)
     assert half.to_scipy().shape == (6,)
 
 
@@ -100,9 +100,9 @@ def test_a_dense_answer_is_complete_and_not_certified(rng):
 
 def test_a_batch_counts_its_verdicts(rng):
     both = np.stack([tones(N, PARTS), rng.normal(size=N)])
-    assert repr(sparsefft.fft(both, 3)).endswith("1 certified, 1 dense")
-    assert repr(sparsefft.fft(both[:1], 3)).endswith("all certified")
-    assert repr(sparsefft.fft(both, 3, algorithm="dense")).endswith("all dense")
+    assert repr(sparsefft.fft(both, k=3)).endswith("1 certified, 1 dense")
+    assert repr(sparsefft.fft(both[:1], k=3)).endswith("all certified")
+    assert repr(sparsefft.fft(both, k=3, algorithm="dense")).endswith("all dense")
 
 
 def test_doubt_is_said(rng):
@@ -126,13 +126,13 @@ def test_repr(spectrum):
 
 
 def test_repr_of_many_and_of_none():
-    many = sparsefft.fft(np.arange(32.0), 20)
+    many = sparsefft.fft(np.arange(32.0), k=20)
     assert "... and 12 smaller ones" in repr(many)
     none = sparsefft.fft(np.zeros(4096))
     assert repr(none).startswith("SparseSpectrum: 0 coefficients of n = 4096")
     assert "<svg" not in none._repr_html_()
-    assert repr(sparsefft.fft(np.ones(8), 1)).startswith("SparseSpectrum: 1 coefficient of n = 8")
-    assert "of a real signal, n = 8" in repr(sparsefft.rfft(np.ones(8), 1))
+    assert repr(sparsefft.fft(np.ones(8), k=1)).startswith("SparseSpectrum: 1 coefficient of n = 8")
+    assert "of a real signal, n = 8" in repr(sparsefft.rfft(np.ones(8), k=1))
 
 
 def test_html(spectrum):
@@ -158,7 +158,7 @@ def test_plot(spectrum, tmp_path):
     ax.figure.savefig(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 1000
     _, mine = plt.subplots()
-    assert sparsefft.rfft(np.ones(64), 1, norm="ortho").plot(mine) is mine
+    assert sparsefft.rfft(np.ones(64), k=1, norm="ortho").plot(mine) is mine
     assert mine.lines[-1].get_ydata()[0] == pytest.approx(0.0, abs=1e-9)
     assert sparsefft.fft(np.zeros(64)).plot() is not None
     plt.close("all")
@@ -180,7 +180,7 @@ def test_pickle(spectrum, again):
     assert restored.report == spectrum.report
     assert repr(restored) == repr(spectrum)
     np.testing.assert_array_equal(restored.synthesize(0, 9), spectrum.synthesize(0, 9))
-    spectra = again(sparsefft.fft(np.ones((2, 64)), 1))
+    spectra = again(sparsefft.fft(np.ones((2, 64)), k=1))
     assert spectra.shape == (2,)
     assert spectra[1].indices.tolist() == [0]
 
@@ -203,7 +203,7 @@ def test_one_coefficient_has_one_signal_to_noise_ratio(rng):
     expected = 10 * np.log10(n * (amplitude / sigma) ** 2)
     for algorithm in ("robust", "dense"):
         for norm in (None, "ortho", "forward"):
-            spectrum = sparsefft.fft(x, 1, algorithm=algorithm, norm=norm)
+            spectrum = sparsefft.fft(x, k=1, algorithm=algorithm, norm=norm)
             assert spectrum.report.algorithm == algorithm
             np.testing.assert_allclose(spectrum.snr_db(), [expected], atol=1.0)
 

@@ -3,18 +3,20 @@
 //!
 //! Order of a call: an array becomes [`array::Signals`], views without copies; [`run::Runner`]
 //! releases the interpreter lock, runs the plan on the threads that were asked for and turns
-//! errors and panics into exceptions; [`plan`] hands back arrays of indices and values. With the
-//! feature `cuda`, arrays in the memory of a GPU stay there (`device`).
+//! errors and panics into exceptions; [`plan`] hands back arrays of indices and values, [`find`] and
+//! [`tones`] dictionaries of arrays, one for each kind of finding. With the feature `cuda`, arrays in the memory of a GPU stay there (`device`).
 
 mod array;
 mod dense;
 #[cfg(feature = "cuda")]
 mod device;
 mod error;
+mod find;
 mod plan;
 mod run;
 mod sketch;
 mod source;
+mod tones;
 
 use pyo3::prelude::*;
 
@@ -52,6 +54,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(random_seed, m)?)?;
     m.add_function(wrap_pyfunction!(most_threads, m)?)?;
     m.add_function(wrap_pyfunction!(plan::synthesize, m)?)?;
+    m.add_function(wrap_pyfunction!(find::find, m)?)?;
+    m.add_function(wrap_pyfunction!(tones::tones, m)?)?;
     m.add_function(wrap_pyfunction!(dense::dense, m)?)?;
     m.add_function(wrap_pyfunction!(run::after_fork, m)?)?;
     m.add_function(wrap_pyfunction!(run::panic_for_tests, m)?)?;

@@ -15,11 +15,12 @@ use sparsefft::cuda::CudaPlan;
 use sparsefft::dense::Direction;
 use sparsefft::{
     Algorithm, Certificate, Complex, Fallback, Noise, Norm, Peak, Problem, Report, Samples,
-    Spectrum, Taper, Verdict,
+    Spectrum, Stage, Taper, Verdict,
 };
+use std::time::Duration;
 
 /// An integer of Python or NumPy, with an exception that names the argument.
-fn integer(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyResult<u64> {
+pub fn integer(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyResult<u64> {
     let refused = || wrong_type(value, name, allowed);
     // A bool has an index, too, but is a mistake.
     if value.is_instance_of::<PyBool>() {
@@ -40,7 +41,7 @@ fn wrong_type(value: &Bound<'_, PyAny>, name: &str, allowed: &str) -> PyErr {
 
 /// A real number of Python or NumPy. One that is too large for a float is infinite, and so refused by
 /// its range.
-fn number(value: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<f64>> {
+pub fn number(value: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<f64>> {
     let Some(value) = value else { return Ok(None) };
     if value.is_instance_of::<PyBool>() {
         return Err(wrong_type(value, name, "a real number or None"));
@@ -55,7 +56,7 @@ fn number(value: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<f64>>
 }
 
 /// A word.
-fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+pub fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     value.extract().map_err(|_| wrong_type(value, name, "a string"))
 }
 
@@ -105,7 +106,7 @@ fn parse_taper(taper: Option<&Bound<'_, PyAny>>) -> PyResult<Taper> {
 /// A transform made ready.
 #[pyclass(frozen, module = "sparsefft._native")]
 pub struct Plan {
-    plan: sparsefft::Plan,
+    pub(crate) plan: sparsefft::Plan,
     /// Whether signals are real and only the coefficients 0 … n/2 are wanted.
     real: bool,
     /// How many of those, if it was said.
@@ -449,6 +450,32 @@ fn half(spectrum: &Spectrum, k: Option<u64>) -> Vec<Peak> {
     }
 }
 
+/// The fields of a certificate, and it in words.
+pub fn certificate<'py>(py: Python<'py>, c: &Certificate) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("verdict", c.verdict.name())?;
+    dict.set_item("reason", &c.reason)?;
+    dict.set_item("bins_tested", c.bins_tested)?;
+    dict.set_item("bins_unexplained", c.bins_unexplained)?;
+    dict.set_item("residual_energy", c.residual_energy)?;
+    dict.set_item("noise_floor", c.noise_floor)?;
+    dict.set_item("detection_limit", c.detection_limit)?;
+    dict.set_item("rest_limit", c.rest_limit)?;
+    dict.set_item("failure_probability", c.failure_probability)?;
+    dict.set_item("attempts", c.attempts)?;
+    dict.set_item("text", c.to_string())?;
+    Ok(dict)
+}
+
+/// Seconds by stage.
+pub fn stages<'py>(py: Python<'py>, stages: &[(Stage, Duration)]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (stage, time) in stages {
+        dict.set_item(stage.name(), time.as_secs_f64())?;
+    }
+    Ok(dict)
+}
+
 /// The certificate and the report of one transform.
 #[pyclass(frozen, module = "sparsefft._native")]
 pub struct Run {
@@ -459,35 +486,18 @@ pub struct Run {
 impl Run {
     /// The fields of the certificate, and it in words.
     fn certificate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let c = self.spectrum.certificate();
-        let dict = PyDict::new(py);
-        dict.set_item("verdict", c.verdict.name())?;
-        dict.set_item("reason", &c.reason)?;
-        dict.set_item("bins_tested", c.bins_tested)?;
-        dict.set_item("bins_unexplained", c.bins_unexplained)?;
-        dict.set_item("residual_energy", c.residual_energy)?;
-        dict.set_item("noise_floor", c.noise_floor)?;
-        dict.set_item("detection_limit", c.detection_limit)?;
-        dict.set_item("rest_limit", c.rest_limit)?;
-        dict.set_item("failure_probability", c.failure_probability)?;
-        dict.set_item("attempts", c.attempts)?;
-        dict.set_item("text", c.to_string())?;
-        Ok(dict)
+        certificate(py, self.spectrum.certificate())
     }
 
     /// The fields of the report; times in seconds.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let r = self.spectrum.report();
-        let stages = PyDict::new(py);
-        for (stage, time) in &r.stages {
-            stages.set_item(stage.name(), time.as_secs_f64())?;
-        }
         let dict = PyDict::new(py);
         dict.set_item("algorithm", r.algorithm.name())?;
         dict.set_item("samples_read", r.samples_read)?;
         dict.set_item("seed", r.seed)?;
         dict.set_item("left_out", r.left_out)?;
-        dict.set_item("stages", stages)?;
+        dict.set_item("stages", stages(py, &r.stages)?)?;
         dict.set_item("elapsed", r.elapsed.as_secs_f64())?;
         dict.set_item("device", r.place.to_string())?;
         Ok(dict)

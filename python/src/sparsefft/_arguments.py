@@ -93,7 +93,7 @@ def gpu_number(device: str) -> int | None:
 def samples(x: Any, device: str) -> Any:
     """``x`` as an array in memory, or where a GPU holds it, as an array there; never a copy."""
     if isinstance(x, np.ndarray):
-        return x
+        return host_array(x)
     where = _on_gpu(x)
     if where is None:
         return host_array(x)
@@ -105,8 +105,17 @@ def samples(x: Any, device: str) -> Any:
 
 def host_array(x: Any) -> NDArray[Any]:
     """``x`` as an array in memory, without a copy where it is one already."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            "x is a masked array, and nothing says what its gaps stand for; fill them with "
+            "x.filled(0), or take a part without gaps: x.data[start:stop]"
+        )
     if isinstance(x, np.ndarray):
         return x
+    if isinstance(x, (str, os.PathLike)):
+        raise TypeError(
+            f"x is a {type(x).__name__}, not samples; those of a file are sparsefft.read({str(x)!r})"
+        )
     where = _on_gpu(x)
     if where is not None:
         raise RuntimeError(f"{where}, where this function cannot read it; {_TO_HOST}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from ._arguments import check_norm, drawn, gpu_number, index, samples, worker_count
+from ._mistakes import MANY_BINS, misplaced, warn_off_grid
+from ._record import Signal
 from ._spectrum import SparseSpectra, SparseSpectrum
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
@@ -30,6 +32,8 @@ Many: TypeAlias = (
     | np.ndarray[tuple[int, int, int], np.dtype[Any]]
     | np.ndarray[tuple[int, int, int, int], np.dtype[Any]]
 )
+# Lists of numbers; NumPy's own count as numbers of Python.
+Numbers: TypeAlias = Sequence[complex] | Sequence[float] | Sequence[int]
 
 
 class Plan:
@@ -184,6 +188,10 @@ class Plan:
     @overload
     def transform(self, x: Many, axis: int = -1) -> SparseSpectra: ...
     @overload
+    def transform(self, x: Numbers | Signal, axis: int = -1) -> SparseSpectrum: ...
+    @overload
+    def transform(self, x: Sequence[Numbers], axis: int = -1) -> SparseSpectra: ...
+    @overload
     def transform(self, x: ArrayLike, axis: int = -1) -> Any: ...
     def transform(self, x: Any, axis: int = -1) -> Any:
         """Transform a signal, or all signals along an axis of an array.
@@ -199,7 +207,7 @@ class Plan:
         SparseSpectra
             For more dimensions, one spectrum for each signal.
         """
-        if not isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray:
             x = samples(x, self._device)
         axis = index(axis, "axis", "an integer")
         return self._run(x, axis, self._norm, self._workers, self._gpu)
@@ -208,14 +216,23 @@ class Plan:
         found = self._native.transform(x, axis, norm, workers, gpu)
         if x.ndim == 1:
             indices, values, run = found
-            return SparseSpectrum(self._n, indices, values, run, norm, self._real)
+            spectrum = SparseSpectrum(self._n, indices, values, run, norm, self._real)
+            if len(indices) >= MANY_BINS:
+                self._warn_off_grid([spectrum])
+            return spectrum
         spectra = [
             SparseSpectrum(self._n, indices, values, run, norm, self._real)
             for indices, values, run in found
         ]
+        self._warn_off_grid(spectra)
         shape = list(x.shape)
         del shape[axis]
         return SparseSpectra._from_list(spectra, tuple(shape), axis % x.ndim, self)
+
+    def _warn_off_grid(self, spectra: list[SparseSpectrum]) -> None:
+        """Warns where the bins are those of something else, unless they were asked for."""
+        if self._k is None and self._arguments["algorithm"] != "dense":
+            warn_off_grid(spectra)
 
     def transform_from(self, f: Callable[[NDArray[np.int64]], ArrayLike]) -> SparseSpectrum:
         """Transform a signal that a function computes or fetches; see :func:`fft_from`."""
@@ -319,30 +336,42 @@ def _transform(
 # fmt: off
 @overload
 def fft(
-    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Unknown, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def fft(
-    x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: One, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def fft(
-    x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Many, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def fft(
-    x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Numbers | Signal, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectrum: ...
+@overload
+def fft(
+    x: Sequence[Numbers], *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectra: ...
+@overload
+def fft(
+    x: ArrayLike, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def fft(
-    x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Any, *others: Any, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
@@ -386,35 +415,49 @@ def fft(
     >>> values.real.round(6)
     array([3. , 0.5, 0.5])
     """
+    if others:
+        raise misplaced("fft", others)
     return _transform(x, k, False, norm, axis, workers, seed, tol, snr, algorithm, device)
 
 
 @overload
 def rfft(
-    x: Unknown, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Unknown, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 @overload
 def rfft(
-    x: One, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: One, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectrum: ...
 @overload
 def rfft(
-    x: Many, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Many, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> SparseSpectra: ...
 @overload
 def rfft(
-    x: ArrayLike, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Numbers | Signal, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectrum: ...
+@overload
+def rfft(
+    x: Sequence[Numbers], *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
+    workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
+    algorithm: Algorithm = "auto", device: Device = "auto",
+) -> SparseSpectra: ...
+@overload
+def rfft(
+    x: ArrayLike, *, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any: ...
 def rfft(
-    x: Any, k: int | None = None, *, norm: Norm | None = None, axis: int = -1,
+    x: Any, *others: Any, k: int | None = None, norm: Norm | None = None, axis: int = -1,
     workers: int | None = None, seed: Seed = 0, tol: float | None = None, snr: float | None = None,
     algorithm: Algorithm = "auto", device: Device = "auto",
 ) -> Any:
@@ -432,6 +475,8 @@ def rfft(
     >>> spectrum.freqs(d=1 / 44100)
     array([672.91259766])
     """
+    if others:
+        raise misplaced("rfft", others)
     return _transform(x, k, True, norm, axis, workers, seed, tol, snr, algorithm, device)
 # fmt: on
 

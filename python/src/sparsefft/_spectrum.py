@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,8 +312,11 @@ class SparseSpectrum:
         return SparseSpectrum, (*arrays, self.certificate, self.report)
 
 
-class SparseSpectra(Sequence[Any]):
-    """The spectra of many signals; a sequence along the first of the other axes.
+class SparseSpectra:
+    """The spectra of many signals, by their place along the other axes.
+
+    ``spectra[i]`` is one of them, or of more axes a part; ``spectra.flat`` goes through all. A
+    batch does not unpack, since two spectra would pass for indices and values.
 
     Attributes
     ----------
@@ -329,7 +332,7 @@ class SparseSpectra(Sequence[Any]):
     >>> import sparsefft
     >>> x = np.exp(2j * np.pi * np.outer([5, 7], np.arange(4096)) / 4096)
     >>> spectra = sparsefft.fft(x, k=1)
-    >>> [spectrum.indices[0].item() for spectrum in spectra]
+    >>> [spectrum.indices[0].item() for spectrum in spectra.flat]
     [5, 7]
     >>> spectra.to_dense().shape
     (2, 4096)
@@ -372,8 +375,20 @@ class SparseSpectra(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._array)
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"a batch of {' x '.join(map(str, self.shape))} spectra does not unpack into indices "
+            "and values; take one, indices, values = spectra[0], or go through all, for spectrum "
+            "in spectra.flat"
+        )
+
+    @property
+    def flat(self) -> tuple[SparseSpectrum, ...]:
+        """All spectra one after the other, the last axis fastest."""
+        return tuple(self._array.ravel().tolist())
+
     @overload
-    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: slice) -> SparseSpectra: ...
     @overload
     def __getitem__(self, key: Any) -> Any: ...
     def __getitem__(self, key: Any) -> Any:

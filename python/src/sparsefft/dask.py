@@ -77,8 +77,8 @@ def _map(x: Any, axis: int, real: bool, arguments: dict[str, Any]) -> Any:
 
 def fft(
     x: Any,
-    k: int | None = None,
     *,
+    k: int | None = None,
     norm: _fft.Norm | None = None,
     axis: int = -1,
     workers: int | None = None,
@@ -99,8 +99,8 @@ def fft(
 
 def rfft(
     x: Any,
-    k: int | None = None,
     *,
+    k: int | None = None,
     norm: _fft.Norm | None = None,
     axis: int = -1,
     workers: int | None = None,
