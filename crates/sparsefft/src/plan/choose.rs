@@ -12,7 +12,7 @@ use crate::Error;
 use crate::algorithms::peeling::first_beta;
 use crate::algorithms::peeling::sprint::{MOST_BUCKETS, TIGHT};
 use crate::algorithms::vote::plan_vote;
-use crate::problem::{Algorithm, Noise, Problem, Sparsity};
+use crate::problem::{Algorithm, Noise, Problem};
 use crate::samples::MOST_LINES;
 use crate::stages::certify::upper_quantile;
 use crate::stages::ladder::ladder;
@@ -103,10 +103,7 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     if n < SHORT {
         return None;
     }
-    let k = match problem.sparsity {
-        Sparsity::Known(k) => k.max(1),
-        Sparsity::Unknown => FIRST_GUESS,
-    };
+    let k = problem.k().map_or(FIRST_GUESS, |k| k.max(1));
     // Bins for a given signal-to-noise ratio: 64/snr leaves each rung of the ladder a factor four.
     let (algorithm, snr) = match (problem.noise, problem.algorithm) {
         (_, Algorithm::Exact) | (Noise::Exact, _) => (Algorithm::Exact, f64::INFINITY),

@@ -506,7 +506,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// A second look at what an attempt has measured, with everything below the tolerance taken
     /// for noise: rounded or quantised samples hold thousands of tiny coefficients that nobody
-    /// asked for. `None` where that is not certified, or finds fewer than were asked for.
+    /// asked for. `None` where that is not certified, or finds fewer than an answer must have.
     pub(super) fn tolerate(&mut self) -> Result<Option<Answer>, Error> {
         let problem = &self.run.plan.problem;
         let step = self.run.signal.resolution();
@@ -553,8 +553,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         } else {
             return Ok(None);
         };
-        // Of one pass, k is an upper bound.
-        let least = if self.run.plan.problem.one_pass { 1 } else { k };
+        let least = self.run.plan.problem.required().unwrap_or(1);
         Ok(match outcome {
             Outcome::Certified(answer) if answer.peaks.len() as u64 >= least => Some(answer),
             _ => None,
