@@ -170,6 +170,8 @@ pub struct Problem {
     pub(crate) one_pass: bool,
     /// Predicted nanoseconds after which a search makes no further attempt.
     pub(crate) budget: Option<f64>,
+    /// Whether noise, and whatever looks like it, ends the search at once.
+    pub(crate) probe: bool,
 }
 
 impl Problem {
@@ -188,6 +190,7 @@ impl Problem {
             accuracy: None,
             one_pass: false,
             budget: None,
+            probe: false,
         }
     }
 
@@ -297,6 +300,13 @@ impl Problem {
     /// something else to try.
     pub(crate) fn budget(mut self, nanoseconds: f64) -> Self {
         self.budget = Some(nanoseconds);
+        self
+    }
+
+    /// Ends the search at the first sign of noise or of frequencies between the bins, and begins with
+    /// few bins: a look that costs little, whether the signal is exactly sparse on the grid.
+    pub(crate) fn probe(mut self) -> Self {
+        self.probe = true;
         self
     }
 

@@ -1,7 +1,8 @@
 //! What is in this signal? One call that answers with lines, bands, bursts, sweeps and families.
 //!
-//! 1. [`Plan::transform`](crate::Plan::transform) on the grid, then
-//!    [`Plan::tones`](crate::Plan::tones) between the bins, each on a budget: a small part of the
+//! 1. A look on the grid, which ends at the first sign of noise, then
+//!    [`Plan::tones`](crate::Plan::tones) between the bins and
+//!    [`Plan::transform`](crate::Plan::transform) on the grid, each on a budget: a small part of the
 //!    time that a dense FFT of this length takes. If the tests of the certificate hold, what the
 //!    lines leave is steady white noise, and that is the answer.
 //! 2. Otherwise the survey: all samples are read once, and everything is measured against a
@@ -35,7 +36,7 @@ mod survey;
 use crate::certificate::Verdict;
 use crate::problem::{Algorithm, Fallback};
 use crate::samples::Samples;
-use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones};
+use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones, Workspace};
 use findings::Sparse;
 pub use findings::{
     Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
@@ -47,6 +48,8 @@ const GRID_SHARE: f64 = 0.02;
 const TONES_SHARE: f64 = 0.05;
 /// Nanoseconds that they may always take.
 const AT_LEAST: f64 = 1e5;
+/// Nanoseconds of a first look on the grid: a comb of 64 bins, one of 256, and a window that verifies.
+const PROBE: f64 = 2e4;
 
 /// The findings of a signal, with all defaults.
 ///
@@ -217,31 +220,19 @@ impl Find {
         problem: Problem,
         findings: &mut Findings,
     ) -> Result<bool, Error> {
-        let n = signal.len();
-        let dense = crate::plan::dense_at_best(n);
+        let dense = crate::plan::dense_at_best(signal.len());
         let problem = problem.fallback(Fallback::Never).algorithm(Algorithm::Auto);
-        let grid = Plan::new(problem.clone().budget((GRID_SHARE * dense).max(AT_LEAST)));
-        if let Ok(plan) = grid {
-            let spectrum = plan.transform(signal)?;
-            let (report, certificate) = (spectrum.report(), spectrum.certificate());
-            findings.cost.attempts.push(Attempt {
-                kind: "grid",
-                outcome: certificate.verdict.name(),
-                samples_read: report.samples_read,
-                elapsed: report.elapsed,
-                stages: report.stages.clone(),
-            });
-            // Of very short signals every coefficient was computed, and there is nothing to survey.
-            let whole = certificate.is_complete() && n < survey::SHORTEST;
-            if certificate.is_certified() || whole {
-                self.accept_grid(spectrum, findings);
-                return Ok(true);
-            }
+        let share = |share: f64| (share * dense).max(AT_LEAST);
+        let workspace = &mut Workspace::default();
+        // Whoever names a number expects coefficients.
+        let told = problem.k().is_some();
+        let probe = problem.clone().probe().budget(if told { share(GRID_SHARE) } else { PROBE });
+        if self.on_grid(signal, probe, workspace, findings)? {
+            return Ok(true);
         }
         // Tones need no transform on the grid, so that its limits do not matter.
-        let problem = problem.fallback(Fallback::Auto);
-        let plan = Plan::new(problem.budget((TONES_SHARE * dense).max(AT_LEAST)))?;
-        let tones = plan.tones(signal)?;
+        let between = problem.clone().fallback(Fallback::Auto).budget(share(TONES_SHARE));
+        let tones = Plan::new(between)?.tones_with(signal, workspace)?;
         let (report, certificate) = (tones.report(), tones.certificate());
         findings.cost.attempts.push(Attempt {
             kind: "tones",
@@ -251,12 +242,45 @@ impl Find {
             stages: report.stages.clone(),
         });
         let certified = certificate.is_certified();
+        if !certified
+            && self.on_grid(signal, problem.budget(share(GRID_SHARE)), workspace, findings)?
+        {
+            return Ok(true);
+        }
         if let Some(reason) = certificate.reason.as_ref().filter(|_| !certified) {
             let text = format!("a part of the samples did not settle it: {reason}");
             findings.reasons.push(Reason::new("not_sparse", text));
         }
         self.accept_tones(tones, findings);
         Ok(certified)
+    }
+
+    /// Searches on the grid; whether that settled it.
+    fn on_grid<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        problem: Problem,
+        workspace: &mut Workspace,
+        findings: &mut Findings,
+    ) -> Result<bool, Error> {
+        // Lengths that no sparse transform suits are for tones.
+        let Ok(plan) = Plan::new(problem) else { return Ok(false) };
+        let spectrum = plan.transform_with(signal, workspace)?;
+        let (report, certificate) = (spectrum.report(), spectrum.certificate());
+        findings.cost.attempts.push(Attempt {
+            kind: "grid",
+            outcome: certificate.verdict.name(),
+            samples_read: report.samples_read,
+            elapsed: report.elapsed,
+            stages: report.stages.clone(),
+        });
+        // Of very short signals every coefficient was computed, and there is nothing to survey.
+        let whole = certificate.is_complete() && signal.len() < survey::SHORTEST;
+        let settled = certificate.is_certified() || whole;
+        if settled {
+            self.accept_grid(spectrum, findings);
+        }
+        Ok(settled)
     }
 
     fn accept_grid(&self, spectrum: Spectrum, findings: &mut Findings) {

@@ -252,6 +252,13 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn gives_way(&self) -> bool {
         /// Share of the power that is little noise: it needs few lines more, and few windows.
         const LITTLE: f64 = 1e-3;
+        /// Share of the power that a probe takes for a crowd of coefficients rather than for noise:
+        /// side lobes of frequencies between the bins leave a hundredth in quiet bins, equal
+        /// coefficients in all bins nearly everything.
+        const CROWD: f64 = 0.1;
+        if self.run.plan.problem.probe && self.noisy && self.noise < CROWD * self.power {
+            return true;
+        }
         self.run.plan.quiet_only() && self.noise > LITTLE * self.power
     }
 
