@@ -42,6 +42,7 @@ pub use findings::{
     Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
     Sweep,
 };
+use std::sync::Mutex;
 
 /// Share of the predicted time of a dense FFT that each of the sparse searches may take.
 const GRID_SHARE: f64 = 0.02;
@@ -50,6 +51,13 @@ const TONES_SHARE: f64 = 0.05;
 const AT_LEAST: f64 = 1e5;
 /// Nanoseconds of a first look on the grid: a comb of 64 bins, one of 256, and a window that verifies.
 const PROBE: f64 = 2e4;
+
+/// Buffers of searches that are over: the system takes as long to hand out new ones as a search of two
+/// tones takes.
+static SPARE: Mutex<Vec<Box<Workspace>>> = Mutex::new(Vec::new());
+/// So many are kept, of searches that read at most so many samples: about 4 MiB each.
+const MOST_SPARE: usize = 2;
+const SPARE_SAMPLES: u64 = 1 << 15;
 
 /// The findings of a signal, with all defaults.
 ///
@@ -220,10 +228,28 @@ impl Find {
         problem: Problem,
         findings: &mut Findings,
     ) -> Result<bool, Error> {
-        let dense = crate::plan::dense_at_best(signal.len());
         let problem = problem.fallback(Fallback::Never).algorithm(Algorithm::Auto);
+        let mut workspace = SPARE.lock().ok().and_then(|mut all| all.pop()).unwrap_or_default();
+        let settled = self.sparse_with(signal, problem, &mut workspace, findings);
+        if findings.cost.samples_read() <= SPARE_SAMPLES
+            && let Ok(mut all) = SPARE.lock()
+            && all.len() < MOST_SPARE
+        {
+            all.push(workspace);
+        }
+        settled
+    }
+
+    /// The same with these buffers.
+    fn sparse_with<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        problem: Problem,
+        workspace: &mut Workspace,
+        findings: &mut Findings,
+    ) -> Result<bool, Error> {
+        let dense = crate::plan::dense_at_best(signal.len());
         let share = |share: f64| (share * dense).max(AT_LEAST);
-        let workspace = &mut Workspace::default();
         // Whoever names a number expects coefficients.
         let told = problem.k().is_some();
         let probe = problem.clone().probe().budget(if told { share(GRID_SHARE) } else { PROBE });
