@@ -31,6 +31,7 @@
 //! ```
 
 mod findings;
+mod partial;
 mod survey;
 
 use crate::certificate::Verdict;
@@ -47,6 +48,8 @@ use std::sync::Mutex;
 /// Share of the predicted time of a dense FFT that each of the sparse searches may take.
 const GRID_SHARE: f64 = 0.02;
 const TONES_SHARE: f64 = 0.05;
+/// The same of a search for tones before a survey, where nothing but lines is asked for.
+const BEFORE_SURVEY: f64 = 0.5;
 /// Nanoseconds that they may always take.
 const AT_LEAST: f64 = 1e5;
 /// Nanoseconds of a first look on the grid: a comb of 64 bins, one of 256, and a window that verifies.
@@ -169,6 +172,7 @@ impl Find {
             return Ok(findings);
         }
         if self.effort == Effort::Quick {
+            self.state_offset(signal, &mut findings)?;
             findings.reasons.push(Reason::new(
                 "quick",
                 "a part of the samples does not settle what is there; without the option 'quick' \
@@ -176,6 +180,48 @@ impl Find {
             ));
             return Ok(findings);
         }
+        self.survey_if_possible(signal, &mut findings)?;
+        Ok(findings)
+    }
+
+    /// The tones of a signal: those of a search between the bins if they are certified, or all lines
+    /// of a survey if all samples may be read (see [`effort`](Find::effort)); what is broad or damped
+    /// by neighbours is among the clusters. The search ends when it has taken a good part of the time
+    /// of a dense FFT. The answer of a survey is `dense`: all samples were read.
+    ///
+    /// # Errors
+    /// As [`run`](Find::run).
+    pub fn tones<S: Samples + ?Sized>(&self, signal: &S) -> Result<Tones, Error> {
+        let n = signal.len();
+        let problem = self.hints.clone().unwrap_or_else(|| Problem::new(n));
+        let mut problem = problem.seed(self.seed).failure_probability(self.failure);
+        problem.validate()?;
+        if problem.n != n {
+            return Err(Error::LengthMismatch { expected: problem.n, got: n });
+        }
+        let may_survey = self.effort != Effort::Quick && problem.fallback.allows(n);
+        problem = problem.algorithm(Algorithm::Auto).fallback(Fallback::Auto);
+        if may_survey {
+            let dense = crate::plan::dense_at_best(n);
+            problem = problem.budget((BEFORE_SURVEY * dense).max(AT_LEAST));
+        }
+        let tones = Plan::new(problem)?.tones(signal)?;
+        if tones.certificate().is_certified() || !may_survey {
+            return Ok(tones);
+        }
+        let mut findings = self.empty(n, signal.is_real());
+        self.survey_if_possible(signal, &mut findings)?;
+        let surveyed = findings.is_complete();
+        Ok(if surveyed { partial::as_tones(&findings, tones) } else { tones })
+    }
+
+    /// Reads everything, if the signal is long enough and fits the memory; a reason if not.
+    fn survey_if_possible<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let n = signal.len();
         let bytes = n.saturating_mul(survey::BYTES[usize::from(!signal.is_real())]);
         if n < survey::SHORTEST {
             findings.reasons.push(Reason::new(
@@ -195,9 +241,30 @@ impl Find {
                 ),
             ));
         } else {
-            self.survey(signal, bytes, &mut findings)?;
+            self.survey(signal, bytes, findings)?;
         }
-        Ok(findings)
+        Ok(())
+    }
+
+    /// Adds the mean of a real signal to the lines of a search that did not settle it.
+    fn state_offset<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let watch = crate::cpu::ticks::Stopwatch::start();
+        let near = |line: &Line| line.frequency.abs() * (findings.n as f64) < 2.0;
+        if findings.lines.iter().any(near) {
+            return Ok(());
+        }
+        let (line, samples_read) = partial::offset(signal)?;
+        findings.lines.extend(line);
+        self.keep_strongest(findings);
+        let (outcome, elapsed) = (findings.outcome.name(), watch.elapsed());
+        let stages = vec![(Stage::Permute, elapsed)];
+        let attempt = Attempt { kind: "offset", outcome, samples_read, elapsed, stages };
+        findings.cost.attempts.push(attempt);
+        Ok(())
     }
 
     fn empty(&self, n: u64, real: bool) -> Findings {
