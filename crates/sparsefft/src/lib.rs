@@ -80,7 +80,8 @@ pub use spectrum::{Norm, Peak, Place, Report, Spectrum};
 pub use stages::Stage;
 pub use tones::{Accuracy, Band, Cluster, Drift, Tone, Tones, TonesReport};
 
-/// The k largest Fourier coefficients of a signal.
+/// The Fourier coefficients of a signal that stand above its noise; the k largest if they are more.
+/// [`Problem::exactly`] gives k in any case.
 ///
 /// # Errors
 /// [`Error::ZeroLength`] for an empty signal, [`Error::SparsityTooLarge`] for k > n,

@@ -13,8 +13,10 @@ pub const MAX_LEN: u64 = 1 << 52;
 /// How many large coefficients the signal is expected to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sparsity {
-    /// The k largest coefficients are wanted.
-    Known(u64),
+    /// At most k coefficients: those that stand above the noise, the k largest if they are more.
+    AtMost(u64),
+    /// The k largest coefficients, even if noise is among them.
+    Exactly(u64),
     /// Find out how many there are.
     Unknown,
 }
@@ -168,6 +170,8 @@ pub struct Problem {
     pub(crate) one_pass: bool,
     /// Predicted nanoseconds after which a search makes no further attempt.
     pub(crate) budget: Option<f64>,
+    /// Whether noise, and whatever looks like it, ends the search at once.
+    pub(crate) probe: bool,
 }
 
 impl Problem {
@@ -186,12 +190,40 @@ impl Problem {
             accuracy: None,
             one_pass: false,
             budget: None,
+            probe: false,
         }
     }
 
-    /// The k largest coefficients are wanted.
-    pub fn sparsity(mut self, k: u64) -> Self {
-        self.sparsity = Sparsity::Known(k);
+    /// At most k coefficients are wanted: those that stand above the noise, the k largest of them
+    /// if they are more. The answer is never filled up with noise, and a k that is too large costs
+    /// no more than the samples that the larger hashes for it read.
+    ///
+    /// ```
+    /// use sparsefft::{Complex, Plan, Problem};
+    /// let n = 1u64 << 16;
+    /// let wave = |f: u64, t: u64| Complex::cis(std::f64::consts::TAU * (f * t % n) as f64 / n as f64);
+    /// let signal: Vec<_> = (0..n).map(|t| wave(77, t) + wave(9000, t) * 0.5).collect();
+    /// let spectrum = Plan::new(Problem::new(n).at_most(5))?.transform(&signal)?;
+    /// assert!(spectrum.certificate().is_certified());
+    /// assert_eq!(spectrum.peaks().len(), 2);
+    /// # Ok::<(), sparsefft::Error>(())
+    /// ```
+    pub fn at_most(mut self, k: u64) -> Self {
+        self.sparsity = Sparsity::AtMost(k);
+        self
+    }
+
+    /// The same as [`at_most`](Problem::at_most).
+    pub fn sparsity(self, k: u64) -> Self {
+        self.at_most(k)
+    }
+
+    /// The k largest coefficients are wanted, whatever they are. Where fewer than k stand above
+    /// the noise the sparse search is not certified, and a dense FFT fills the answer up with the
+    /// largest values of the noise. For comparisons with a dense FFT; [`at_most`](Problem::at_most)
+    /// answers what is in a signal. With [`one_pass`](Problem::one_pass) it means `at_most`.
+    pub fn exactly(mut self, k: u64) -> Self {
+        self.sparsity = Sparsity::Exactly(k);
         self
     }
 
@@ -207,8 +239,8 @@ impl Problem {
         self
     }
 
-    /// Relative L2 residual below which the signal counts as explained although fewer than the k
-    /// coefficients asked for were found (default 1e-6).
+    /// Relative L2 residual below which the signal counts as explained, whatever that residual is
+    /// (default 1e-6).
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
         self
@@ -255,8 +287,8 @@ impl Problem {
     }
 
     /// Plan everything that may be read beforehand, so that one pass over the samples suffices:
-    /// what a [`Sketch`](crate::Sketch) needs. The sparsity must be known (an upper bound will
-    /// do), and a dense FFT is never run: what the planned samples cannot settle is answered
+    /// what a [`Sketch`](crate::Sketch) needs. An upper bound of the sparsity must be given, and a
+    /// dense FFT is never run: what the planned samples cannot settle is answered
     /// `uncertified`. Where [`Noise`] is unknown, the weakest coefficient may have 6 dB.
     pub fn one_pass(mut self) -> Self {
         self.one_pass = true;
@@ -268,6 +300,13 @@ impl Problem {
     /// something else to try.
     pub(crate) fn budget(mut self, nanoseconds: f64) -> Self {
         self.budget = Some(nanoseconds);
+        self
+    }
+
+    /// Ends the search at the first sign of noise or of frequencies between the bins, and begins with
+    /// few bins: a look that costs little, whether the signal is exactly sparse on the grid.
+    pub(crate) fn probe(mut self) -> Self {
+        self.probe = true;
         self
     }
 
@@ -284,11 +323,20 @@ impl Problem {
         self.n
     }
 
-    /// Number of coefficients asked for, if any was given.
+    /// Largest number of coefficients that is wanted, if one was given.
     pub fn k(&self) -> Option<u64> {
         match self.sparsity {
-            Sparsity::Known(k) => Some(k),
+            Sparsity::AtMost(k) | Sparsity::Exactly(k) => Some(k),
             Sparsity::Unknown => None,
+        }
+    }
+
+    /// Number of coefficients that an answer must have, if it must: the samples of one pass cannot
+    /// fill it up.
+    pub(crate) fn required(&self) -> Option<u64> {
+        match self.sparsity {
+            Sparsity::Exactly(k) if !self.one_pass => Some(k),
+            _ => None,
         }
     }
 
@@ -300,7 +348,7 @@ impl Problem {
         if self.n > MAX_LEN {
             return Err(Error::LengthTooLarge { n: self.n, max: MAX_LEN });
         }
-        if let Sparsity::Known(k) = self.sparsity
+        if let Some(k) = self.k()
             && k > self.n
         {
             return Err(Error::SparsityTooLarge { k, n: self.n });
@@ -332,7 +380,7 @@ impl Problem {
     /// One pass asks for a known sparsity and for an algorithm whose reads are known beforehand.
     fn validate_one_pass(&self) -> Result<(), Error> {
         let reason = match (self.sparsity, self.algorithm, self.fallback) {
-            (Sparsity::Unknown | Sparsity::Known(0), _, _) => {
+            (Sparsity::Unknown | Sparsity::AtMost(0) | Sparsity::Exactly(0), _, _) => {
                 "it must know beforehand how much to keep; give k, the number of coefficients or \
                  an upper bound of it"
             }

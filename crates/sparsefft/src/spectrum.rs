@@ -107,7 +107,7 @@ pub struct Report {
     pub samples_compared: u64,
     /// Seed of the random choices.
     pub seed: u64,
-    /// Coefficients that were found but are not among the k largest that were asked for.
+    /// Coefficients that were found but are not among the k largest.
     pub left_out: u64,
     /// Time per stage, in the order of the pipeline; stages that did not run are missing.
     pub stages: Vec<(Stage, Duration)>,

@@ -4,7 +4,7 @@
 //! stands beside it.
 
 use sparsefft::find::{Effort, Find, Findings, LineKind, Outcome};
-use sparsefft::{Complex, Error, find};
+use sparsefft::{Complex, Error, Fallback, Plan, Problem, find};
 use std::f64::consts::TAU;
 use testkit::Rng;
 
@@ -329,4 +329,77 @@ fn integers_and_real_signals_are_listed_once() {
     assert!((found.lines[0].frequency - 0.137_1).abs() < 1e-6);
     assert!((found.lines[0].level() - 9000.0).abs() < 10.0, "{}", found.lines[0].level());
     assert!(found.lines.iter().all(|l| l.frequency >= 0.0));
+}
+
+#[test]
+fn the_mean_is_stated_from_a_part_of_the_samples() {
+    // Noise ten times as dense around zero as elsewhere; SNR of the mean against that density.
+    let n = 1 << 17;
+    for seed in 0..5 {
+        let mut rng = Rng::new(300 + seed);
+        let mut slow = 0.0;
+        let x: Vec<f64> = (0..n)
+            .map(|_| {
+                let [a, b] = [rng.gaussian().re, rng.gaussian().re];
+                slow = 0.9 * slow + 0.3 * a;
+                0.12 + slow + 0.3 * b
+            })
+            .collect();
+        let at_zero = |f: &Findings| f.lines.iter().find(|l| l.kind == LineKind::Offset).copied();
+        let quick = Find::new().effort(Effort::Quick).run(&x).unwrap();
+        assert_eq!(quick.outcome, Outcome::Partial);
+        let offset = at_zero(&quick).expect("an offset of more than five deviations");
+        assert!(quick.cost.samples_read() < n as u64 / 2, "{:?}", quick.cost);
+        // The true mean of these samples, to six deviations.
+        let mean = x.iter().sum::<f64>() / n as f64;
+        assert!((offset.amplitude.re - mean).abs() < 6.0 * offset.amplitude_std, "{offset:?}");
+        assert!(offset.amplitude_std < 0.3 * mean && offset.frequency == 0.0 && !offset.mirrored);
+        let all = at_zero(&find(&x).unwrap()).expect("stated by a survey");
+        let apart = offset.snr_db.unwrap() - all.snr_db.unwrap();
+        assert!(apart.abs() < 6.0, "{offset:?} {all:?}");
+    }
+    // Nothing is stated where nothing stands out, of a complex signal, or where the search has it.
+    let mut rng = Rng::new(7);
+    let plain: Vec<f64> = (0..n).map(|_| rng.gaussian().re).collect();
+    let quick = Find::new().effort(Effort::Quick).run(&plain).unwrap();
+    assert!(quick.lines.is_empty(), "{:?}", quick.lines);
+}
+
+#[test]
+fn tones_fall_back_to_the_lines_of_a_survey() {
+    // A weak line, 30 dB above its surroundings, where the density is a millionth of that elsewhere:
+    // combs see one floor.
+    let n = 1 << 16;
+    let mut rng = Rng::new(12);
+    let mut x = noise(&mut rng, n, 3.0);
+    let frequency = 0.31f64;
+    let density = frequency.powf(-3.0);
+    let level = 2.0 * (density / n as f64 * 1e3).sqrt();
+    add_tone(&mut x, frequency, 0.3, level);
+    let near = |tones: &sparsefft::Tones, at: f64| {
+        let off = |t: &sparsefft::Tone| (t.frequency - at).abs();
+        tones.tones().iter().copied().find(|t| off(t) < 6.0 * t.frequency_std)
+    };
+    let tones = Find::new().tones(&x).unwrap();
+    assert!(tones.certificate().is_complete());
+    assert!(tones.report().samples_read >= n as u64);
+    let tone = near(&tones, frequency).expect("the line");
+    assert!((tone.magnitude() / (0.5 * level) - 1.0).abs() < 0.2, "{tone:?}");
+    assert!((tone.snr_db().unwrap() - 30.0).abs() < 4.0, "{tone:?}");
+    let image = near(&tones, -frequency).expect("its mirror image");
+    assert!((image.amplitude - tone.amplitude.conj()).norm() < 1e-12 * level);
+    // Not where the survey is ruled out.
+    let quick = Find::new().effort(Effort::Quick).tones(&x).unwrap();
+    assert!(!quick.certificate().is_reliable() && near(&quick, frequency).is_none());
+    let never = Problem::new(n as u64).fallback(Fallback::Never);
+    let never = Find::new().hints(never).tones(&x).unwrap();
+    assert!(!never.certificate().is_reliable());
+    // What a search settles is what it was.
+    let mut rng = Rng::new(13);
+    let mut clean = noise(&mut rng, n, 0.0);
+    add_tone(&mut clean, 0.2, 0.1, 2.0);
+    let certified = Find::new().tones(&clean).unwrap();
+    assert!(certified.certificate().is_certified());
+    let plan = Plan::new(Problem::new(n as u64)).unwrap();
+    assert_eq!(certified.tones(), plan.tones(&clean).unwrap().tones());
 }

@@ -167,8 +167,8 @@ impl fmt::Display for Opinion {
 
 /// Judges an answer.
 pub fn judge(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
-    // Noise without tones: "nothing" is right if k is unknown; if k is given, the k largest
-    // coefficients of the noise are what was asked for.
+    // Noise without tones: "nothing" is right, and if k is given, so are the largest coefficients of
+    // the noise above the limit that is stated.
     let nothing = signal.tones.is_empty() && signal.sigma > 0.0 && asked.k.is_some_and(|k| k > 0);
     let mut opinion = if signal.sparse && !nothing {
         judge_sparse(signal, asked, answer)
@@ -247,7 +247,8 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
         sizes.sort_unstable_by(|a, b| b.total_cmp(a));
         Some(if wanted == 0 { f64::INFINITY } else { sizes[wanted - 1] })
     };
-    let blind = asked.k.is_none() && asked.noise == NoiseHint::Unknown && sigma > 0.0;
+    // k is an upper bound: what noise hides need not be there, unless its level was declared.
+    let blind = asked.noise == NoiseHint::Unknown && sigma > 0.0;
 
     let mut squares = 0.0;
     let mut matched = 0usize;
@@ -274,10 +275,8 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
                 }
             }
             None => {
-                let required = match cut {
-                    None => !(blind && a <= answer.detection_limit),
-                    Some(cut) => a > cut + slack,
-                };
+                let hidden = blind && a <= answer.detection_limit;
+                let required = !hidden && cut.is_none_or(|cut| a > cut + slack);
                 if required {
                     opinion.missing += 1;
                     opinion.complain(format!("f = {}: missing, amplitude {a:.3e}", t.f));
@@ -285,7 +284,9 @@ fn judge_sparse(signal: &Signal, asked: &Asked, answer: &Answer) -> Opinion {
             }
         }
     }
-    if cut.is_some() && answer.peaks.len() < wanted {
+    if cut.is_some_and(|cut| !(blind && cut <= answer.detection_limit))
+        && answer.peaks.len() < wanted
+    {
         opinion.missing = opinion.missing.max(wanted - answer.peaks.len());
         opinion.complain(format!("{} peaks instead of {wanted}", answer.peaks.len()));
     }

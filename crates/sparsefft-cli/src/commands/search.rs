@@ -125,7 +125,9 @@ impl Search {
             return Ok(Found { spectrum, tones: None, findings: None, cost });
         }
         if mode == Mode::Tones {
-            let tones = plan.tones(signal)?;
+            let effort = if self.no_dense { Effort::Quick } else { Effort::Usual };
+            let find = Find::new().hints(plan.problem().clone()).seed(self.seed).effort(effort);
+            let tones = find.tones(signal)?;
             cost.add_tones(&tones);
             let spectrum = tones.to_spectrum();
             return Ok(Found { spectrum, tones: Some(tones), findings: None, cost });

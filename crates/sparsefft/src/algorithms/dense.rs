@@ -3,14 +3,15 @@
 //! When: short signals, spectra that are not sparse, and as the last resort of every retry.
 //! Cost: reads all n samples, n log n operations, one buffer of n values. The tables and buffers of short
 //! transforms are kept.
-//! With k unknown, outputs count as coefficients when they stand above the noise floor, which is
-//! the median power of all outputs, with the false-alarm probability that was asked for.
+//! Outputs count as coefficients when they stand above the noise floor, which is a median power of
+//! outputs, with the false-alarm probability that was asked for; the k largest are kept. Where exactly
+//! k are asked for they are the k largest, noise or not.
 
 use super::{Answer, Run};
 use crate::certificate::{Certificate, Verdict};
 use crate::dense::{SignalBuffer, Workspace, buffer, transform};
 use crate::plan::keep_largest;
-use crate::problem::{Algorithm, Noise};
+use crate::problem::{Algorithm, Noise, Problem};
 use crate::spectrum::Peak;
 use crate::stages::Stage;
 use crate::{Complex, Error};
@@ -72,15 +73,15 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
     let mut threshold = rounding;
     let mut noise_power = 0.0;
     if problem.noise != Noise::Exact && n >= 64 {
-        // E|X|² of white noise is its median over ln 2.
         let ranks = &mut buffers.ranks;
         ranks.count(&x, total);
-        noise_power = ranks.power(&x, x.len() / 2) / std::f64::consts::LN_2;
-        threshold = match problem.k() {
-            None => threshold.max(noise_power * (n as f64 / problem.failure).ln()),
-            Some(k) if k < n => threshold.max(ranks.not_above((n - k) as usize)),
-            Some(_) => threshold,
-        };
+        noise_power = floor(problem, ranks, &x);
+        if problem.required().is_none() {
+            threshold = threshold.max(noise_power * (n as f64 / problem.failure).ln());
+        }
+        if let Some(k) = problem.k().filter(|&k| k < n) {
+            threshold = threshold.max(ranks.not_above((n - k) as usize));
+        }
     }
     let mut peaks: Vec<Peak> = x
         .iter()
@@ -112,10 +113,28 @@ pub(crate) fn run(run: &mut Run<'_>, reason: Option<String>) -> Result<Answer, E
         residual_energy: if total > 0.0 { (1.0 - kept / total).max(0.0) } else { 0.0 },
         noise_floor: (noise_power / n as f64).sqrt() / scale,
         detection_limit: threshold.sqrt() / n as f64 / scale,
-        failure_probability: if problem.k().is_some() { 0.0 } else { problem.failure },
+        failure_probability: if problem.required().is_some() { 0.0 } else { problem.failure },
         attempts: 1,
     };
     Ok(Answer { algorithm: Algorithm::Dense, peaks, in_order, certificate })
+}
+
+/// E|X|² of the noise. If k outputs may be coefficients, it is the median of the others, which is correct
+/// to 4 dB whether they are there or not, and exact for few; 0 where too few are left to measure it.
+fn floor(problem: &Problem, ranks: &mut Ranks, x: &[Complex<f64>]) -> f64 {
+    /// Outputs below the median of the noise, at least: with 32 it is known to 0.8 dB.
+    const LEAST: usize = 32;
+    let bound = problem.k().filter(|_| problem.required().is_none()).unwrap_or(0);
+    let rank = (x.len() as u64 - bound.min(x.len() as u64)) as usize / 2;
+    if rank < LEAST {
+        return 0.0;
+    }
+    // |X|² of white noise is below its mean m times -ln(1 - p) with probability p.
+    let share = match bound {
+        0 => 0.5,
+        _ => rank as f64 / x.len() as f64,
+    };
+    ranks.power(x, rank) / -(1.0 - share).ln()
 }
 
 /// Outputs counted by the leading bits of their powers, which are in the same order as these: the output of

@@ -970,9 +970,10 @@ fn subtract(slots: &mut [Slot], window: &Flat, tones: &[Tone], changes: &[Comple
 ///
 /// What differs from the answer in a few samples only (an impulse) is beyond any test that does
 /// not read them. Certified if no bucket of that hash holds more than the answer and noise explain, and
-/// - k was asked for, k were found, and the smallest of the k largest stands above the detection
-///   limit, so that nothing overlooked can belong to them; or
-/// - k is unknown, at least one was found, and nothing above the detection limit was overlooked; or
+/// - k or more were found, and the smallest of the k largest stands above the detection limit, so
+///   that nothing overlooked can belong to them; or
+/// - an answer may have fewer than k, at least one was found, and nothing above the detection limit
+///   was overlooked; or
 /// - the relative residual at random samples is below the tolerance.
 fn certify(
     run: &mut Run<'_>,
@@ -1009,7 +1010,7 @@ fn certify(
     let residual_energy = if total > 0.0 { left / total } else { 0.0 };
     let sigma_squared = (measured / window.energy).min(left / INSTANT_COUNT as f64);
 
-    // The smallest of those asked for.
+    // The smallest of those wanted.
     let mut sizes: Vec<f64> = peaks.iter().map(|p| p.value.norm() / n as f64).collect();
     let weakest = match problem.k() {
         Some(0) => Some(f64::INFINITY),
@@ -1017,10 +1018,10 @@ fn certify(
             let rank = sizes.len() - k as usize;
             Some(*sizes.select_nth_unstable_by(rank, f64::total_cmp).1)
         }
-        Some(_) => None,
+        Some(_) if problem.required().is_some() => None,
         // Many equal coefficients look like noise: finding none explains nothing.
-        None if sizes.is_empty() => None,
-        None => Some(f64::INFINITY),
+        _ if sizes.is_empty() => None,
+        _ => Some(f64::INFINITY),
     };
     let complete = weakest.is_some_and(|w| w >= detection_limit);
     let explained = residual_energy.sqrt() <= problem.tolerance;
@@ -1032,7 +1033,7 @@ fn certify(
         Some(format!(
             "the weakest coefficient, |X|/n = {weakest:.2e}, is not above the detection limit {detection_limit:.2e}"
         ))
-    } else if let Some(k) = problem.k() {
+    } else if let Some(k) = problem.required() {
         Some(format!("{} of {k} coefficients stand above the noise", peaks.len()))
     } else {
         Some("nothing stands above the noise".to_string())

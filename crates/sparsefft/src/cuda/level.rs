@@ -878,7 +878,7 @@ impl Level {
         };
         let residual_energy = rest.min(1.0);
         let tolerable = residual_energy <= problem.tolerance * problem.tolerance;
-        if !tolerable && problem.k().map_or(peaks.is_empty(), |k| (peaks.len() as u64) < k) {
+        if !tolerable && problem.required().map_or(peaks.is_empty(), |k| (peaks.len() as u64) < k) {
             return Err("fewer coefficients than asked for stand above the noise");
         }
         if verify_buckets(peaks.len() as u64) > self.args.verify.buckets as usize {

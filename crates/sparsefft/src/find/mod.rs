@@ -1,7 +1,8 @@
 //! What is in this signal? One call that answers with lines, bands, bursts, sweeps and families.
 //!
-//! 1. [`Plan::transform`](crate::Plan::transform) on the grid, then
-//!    [`Plan::tones`](crate::Plan::tones) between the bins, each on a budget: a small part of the
+//! 1. A look on the grid, which ends at the first sign of noise, then
+//!    [`Plan::tones`](crate::Plan::tones) between the bins and
+//!    [`Plan::transform`](crate::Plan::transform) on the grid, each on a budget: a small part of the
 //!    time that a dense FFT of this length takes. If the tests of the certificate hold, what the
 //!    lines leave is steady white noise, and that is the answer.
 //! 2. Otherwise the survey: all samples are read once, and everything is measured against a
@@ -30,23 +31,36 @@
 //! ```
 
 mod findings;
+mod partial;
 mod survey;
 
 use crate::certificate::Verdict;
 use crate::problem::{Algorithm, Fallback};
 use crate::samples::Samples;
-use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones};
+use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones, Workspace};
 use findings::Sparse;
 pub use findings::{
     Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
     Sweep,
 };
+use std::sync::Mutex;
 
 /// Share of the predicted time of a dense FFT that each of the sparse searches may take.
 const GRID_SHARE: f64 = 0.02;
 const TONES_SHARE: f64 = 0.05;
+/// The same of a search for tones before a survey, where nothing but lines is asked for.
+const BEFORE_SURVEY: f64 = 0.5;
 /// Nanoseconds that they may always take.
 const AT_LEAST: f64 = 1e5;
+/// Nanoseconds of a first look on the grid: a comb of 64 bins, one of 256, and a window that verifies.
+const PROBE: f64 = 2e4;
+
+/// Buffers of searches that are over: the system takes as long to hand out new ones as a search of two
+/// tones takes.
+static SPARE: Mutex<Vec<Box<Workspace>>> = Mutex::new(Vec::new());
+/// So many are kept, of searches that read at most so many samples: about 4 MiB each.
+const MOST_SPARE: usize = 2;
+const SPARE_SAMPLES: u64 = 1 << 15;
 
 /// The findings of a signal, with all defaults.
 ///
@@ -158,6 +172,7 @@ impl Find {
             return Ok(findings);
         }
         if self.effort == Effort::Quick {
+            self.state_offset(signal, &mut findings)?;
             findings.reasons.push(Reason::new(
                 "quick",
                 "a part of the samples does not settle what is there; without the option 'quick' \
@@ -165,6 +180,48 @@ impl Find {
             ));
             return Ok(findings);
         }
+        self.survey_if_possible(signal, &mut findings)?;
+        Ok(findings)
+    }
+
+    /// The tones of a signal: those of a search between the bins if they are certified, or all lines
+    /// of a survey if all samples may be read (see [`effort`](Find::effort)); what is broad or damped
+    /// by neighbours is among the clusters. The search ends when it has taken a good part of the time
+    /// of a dense FFT. The answer of a survey is `dense`: all samples were read.
+    ///
+    /// # Errors
+    /// As [`run`](Find::run).
+    pub fn tones<S: Samples + ?Sized>(&self, signal: &S) -> Result<Tones, Error> {
+        let n = signal.len();
+        let problem = self.hints.clone().unwrap_or_else(|| Problem::new(n));
+        let mut problem = problem.seed(self.seed).failure_probability(self.failure);
+        problem.validate()?;
+        if problem.n != n {
+            return Err(Error::LengthMismatch { expected: problem.n, got: n });
+        }
+        let may_survey = self.effort != Effort::Quick && problem.fallback.allows(n);
+        problem = problem.algorithm(Algorithm::Auto).fallback(Fallback::Auto);
+        if may_survey {
+            let dense = crate::plan::dense_at_best(n);
+            problem = problem.budget((BEFORE_SURVEY * dense).max(AT_LEAST));
+        }
+        let tones = Plan::new(problem)?.tones(signal)?;
+        if tones.certificate().is_certified() || !may_survey {
+            return Ok(tones);
+        }
+        let mut findings = self.empty(n, signal.is_real());
+        self.survey_if_possible(signal, &mut findings)?;
+        let surveyed = findings.is_complete();
+        Ok(if surveyed { partial::as_tones(&findings, tones) } else { tones })
+    }
+
+    /// Reads everything, if the signal is long enough and fits the memory; a reason if not.
+    fn survey_if_possible<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let n = signal.len();
         let bytes = n.saturating_mul(survey::BYTES[usize::from(!signal.is_real())]);
         if n < survey::SHORTEST {
             findings.reasons.push(Reason::new(
@@ -184,9 +241,30 @@ impl Find {
                 ),
             ));
         } else {
-            self.survey(signal, bytes, &mut findings)?;
+            self.survey(signal, bytes, findings)?;
         }
-        Ok(findings)
+        Ok(())
+    }
+
+    /// Adds the mean of a real signal to the lines of a search that did not settle it.
+    fn state_offset<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let watch = crate::cpu::ticks::Stopwatch::start();
+        let near = |line: &Line| line.frequency.abs() * (findings.n as f64) < 2.0;
+        if findings.lines.iter().any(near) {
+            return Ok(());
+        }
+        let (line, samples_read) = partial::offset(signal)?;
+        findings.lines.extend(line);
+        self.keep_strongest(findings);
+        let (outcome, elapsed) = (findings.outcome.name(), watch.elapsed());
+        let stages = vec![(Stage::Permute, elapsed)];
+        let attempt = Attempt { kind: "offset", outcome, samples_read, elapsed, stages };
+        findings.cost.attempts.push(attempt);
+        Ok(())
     }
 
     fn empty(&self, n: u64, real: bool) -> Findings {
@@ -217,31 +295,37 @@ impl Find {
         problem: Problem,
         findings: &mut Findings,
     ) -> Result<bool, Error> {
-        let n = signal.len();
-        let dense = crate::plan::dense_at_best(n);
         let problem = problem.fallback(Fallback::Never).algorithm(Algorithm::Auto);
-        let grid = Plan::new(problem.clone().budget((GRID_SHARE * dense).max(AT_LEAST)));
-        if let Ok(plan) = grid {
-            let spectrum = plan.transform(signal)?;
-            let (report, certificate) = (spectrum.report(), spectrum.certificate());
-            findings.cost.attempts.push(Attempt {
-                kind: "grid",
-                outcome: certificate.verdict.name(),
-                samples_read: report.samples_read,
-                elapsed: report.elapsed,
-                stages: report.stages.clone(),
-            });
-            // Of very short signals every coefficient was computed, and there is nothing to survey.
-            let whole = certificate.is_complete() && n < survey::SHORTEST;
-            if certificate.is_certified() || whole {
-                self.accept_grid(spectrum, findings);
-                return Ok(true);
-            }
+        let mut workspace = SPARE.lock().ok().and_then(|mut all| all.pop()).unwrap_or_default();
+        let settled = self.sparse_with(signal, problem, &mut workspace, findings);
+        if findings.cost.samples_read() <= SPARE_SAMPLES
+            && let Ok(mut all) = SPARE.lock()
+            && all.len() < MOST_SPARE
+        {
+            all.push(workspace);
+        }
+        settled
+    }
+
+    /// The same with these buffers.
+    fn sparse_with<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        problem: Problem,
+        workspace: &mut Workspace,
+        findings: &mut Findings,
+    ) -> Result<bool, Error> {
+        let dense = crate::plan::dense_at_best(signal.len());
+        let share = |share: f64| (share * dense).max(AT_LEAST);
+        // Whoever names a number expects coefficients.
+        let told = problem.k().is_some();
+        let probe = problem.clone().probe().budget(if told { share(GRID_SHARE) } else { PROBE });
+        if self.on_grid(signal, probe, workspace, findings)? {
+            return Ok(true);
         }
         // Tones need no transform on the grid, so that its limits do not matter.
-        let problem = problem.fallback(Fallback::Auto);
-        let plan = Plan::new(problem.budget((TONES_SHARE * dense).max(AT_LEAST)))?;
-        let tones = plan.tones(signal)?;
+        let between = problem.clone().fallback(Fallback::Auto).budget(share(TONES_SHARE));
+        let tones = Plan::new(between)?.tones_with(signal, workspace)?;
         let (report, certificate) = (tones.report(), tones.certificate());
         findings.cost.attempts.push(Attempt {
             kind: "tones",
@@ -251,12 +335,45 @@ impl Find {
             stages: report.stages.clone(),
         });
         let certified = certificate.is_certified();
+        if !certified
+            && self.on_grid(signal, problem.budget(share(GRID_SHARE)), workspace, findings)?
+        {
+            return Ok(true);
+        }
         if let Some(reason) = certificate.reason.as_ref().filter(|_| !certified) {
             let text = format!("a part of the samples did not settle it: {reason}");
             findings.reasons.push(Reason::new("not_sparse", text));
         }
         self.accept_tones(tones, findings);
         Ok(certified)
+    }
+
+    /// Searches on the grid; whether that settled it.
+    fn on_grid<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        problem: Problem,
+        workspace: &mut Workspace,
+        findings: &mut Findings,
+    ) -> Result<bool, Error> {
+        // Lengths that no sparse transform suits are for tones.
+        let Ok(plan) = Plan::new(problem) else { return Ok(false) };
+        let spectrum = plan.transform_with(signal, workspace)?;
+        let (report, certificate) = (spectrum.report(), spectrum.certificate());
+        findings.cost.attempts.push(Attempt {
+            kind: "grid",
+            outcome: certificate.verdict.name(),
+            samples_read: report.samples_read,
+            elapsed: report.elapsed,
+            stages: report.stages.clone(),
+        });
+        // Of very short signals every coefficient was computed, and there is nothing to survey.
+        let whole = certificate.is_complete() && signal.len() < survey::SHORTEST;
+        let settled = certificate.is_certified() || whole;
+        if settled {
+            self.accept_grid(spectrum, findings);
+        }
+        Ok(settled)
     }
 
     fn accept_grid(&self, spectrum: Spectrum, findings: &mut Findings) {

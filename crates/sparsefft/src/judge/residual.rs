@@ -76,11 +76,21 @@ pub(crate) fn add_lines(
 ) -> Result<(), Error> {
     let every = set.count.div_ceil(most.max(1)).max(1);
     let count = set.count.div_ceil(every);
-    let lines = grown(buffer, count);
-    read_again(run, set, [0, every], lines)?;
     let n = run.plan.problem.n;
     let step = progression(0, set.step, every as u64, n);
-    subtract(Unity::new(n), [set.start, step], answer, lines, turning);
+    let whole = step.checked_mul(count as u64) == Some(n);
+    let lines = if whole && count >= LEAST_COMB && answer.len() >= LEAST_EIGHTS {
+        let fft = run.plan.fft(count);
+        let room = grown(buffer, 3 * count + fft.scratch_len());
+        read_again(run, set, [0, every], &mut room[..count])?;
+        subtract_from_comb(Unity::new(n), &fft, set.start, answer, room);
+        &room[..count]
+    } else {
+        let lines = grown(buffer, count);
+        read_again(run, set, [0, every], lines)?;
+        subtract(Unity::new(n), [set.start, step], answer, lines, turning);
+        lines
+    };
     if set.start + (count as u64 - 1) * step < n {
         let time = |i: usize| (set.start + i as u64 * step) as f64 / n as f64;
         rest.add(lines.iter().copied().enumerate().map(|(i, line)| (time(i), line)));
@@ -95,6 +105,49 @@ pub(crate) fn add_lines(
     times.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     rest.add(times.into_iter());
     Ok(())
+}
+
+/// Lines of a comb, and eights of frequencies, from which on one transform makes the answer's lines
+/// sooner than every frequency by itself does.
+const LEAST_COMB: usize = 64;
+const LEAST_EIGHTS: usize = 4;
+
+/// Subtracts the answer from the lines of a whole comb that begins at `start`: the frequencies of its
+/// bins are added up there and transformed back, as in [`add_comb`]. The lines come first in `room`;
+/// behind them is room for twice as many, and for the transform.
+fn subtract_from_comb(
+    unity: Unity,
+    fft: &BucketFft,
+    start: u64,
+    answer: &[Eight],
+    room: &mut [Line],
+) {
+    let size = fft.size();
+    let (lines, room) = room.split_at_mut(size);
+    let (bins, room) = room.split_at_mut(size);
+    let (model, scratch) = room.split_at_mut(size);
+    bins.fill(Line::ZERO);
+    for [frequencies, a_re, a_im, root_re, root_im] in answer {
+        for j in 0..8 {
+            let f = frequencies[j] as u64;
+            let root = Complex::new(root_re[j], root_im[j]);
+            let mut value = Complex::new(a_re[j], a_im[j]) * unity.power(f, start);
+            let bin = &mut bins[(f % size as u64) as usize];
+            for tau in 0..4 {
+                bin.re[tau] += value.re;
+                bin.im[tau] += value.im;
+                value *= root;
+            }
+        }
+    }
+    fft.process(bins, model, scratch, 1.0);
+    for (j, line) in lines.iter_mut().enumerate() {
+        let model = &model[if j == 0 { 0 } else { size - j }];
+        for tau in 0..4 {
+            line.re[tau] -= model.re[tau];
+            line.im[tau] -= model.im[tau];
+        }
+    }
 }
 
 /// Subtracts the answer from lines that begin at `start`, `start + step`, …
@@ -231,6 +284,32 @@ mod tests {
         for (time, line) in times.iter().zip(lines) {
             let t = (time * n as f64).round() as usize;
             assert!((line.re[0] - samples[t]).abs() < 1e-9 && line.im[0].abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn combs_lose_the_answer_at_once_as_they_do_line_by_line() {
+        let n = 1u64 << 14;
+        let mut rng = Rng::new(17, 1);
+        let unity = Unity::new(n);
+        let mut answer = Vec::new();
+        eights_of(tones(n, &mut rng, 77).into_iter(), &mut answer);
+        for (size, start) in [(64usize, 0u64), (64, 255), (256, 16_380), (1024, 7000)] {
+            let fft = BucketFft::new(size);
+            let noise = |i: usize, tau: usize| ((i * 7 + tau * 3) % 11) as f64;
+            let mut room = vec![Line { re: [5.0; 4], im: [6.0; 4] }; 3 * size + fft.scratch_len()];
+            for (i, line) in room[..size].iter_mut().enumerate() {
+                (0..4).for_each(|tau| line.set_lane(tau, noise(i, tau).into()));
+            }
+            let mut lines = room[..size].to_vec();
+            subtract(unity, [start, n / size as u64], &answer, &mut lines, &mut Vec::new());
+            subtract_from_comb(unity, &fft, start, &answer, &mut room);
+            for (at_once, line) in room.iter().zip(&lines) {
+                for tau in 0..4 {
+                    let off = (at_once.lane(tau) - line.lane(tau)).norm();
+                    assert!(off < 1e-11, "{size} {start}: {off}");
+                }
+            }
         }
     }
 

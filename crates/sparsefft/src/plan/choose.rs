@@ -12,7 +12,7 @@ use crate::Error;
 use crate::algorithms::peeling::first_beta;
 use crate::algorithms::peeling::sprint::{MOST_BUCKETS, TIGHT};
 use crate::algorithms::vote::plan_vote;
-use crate::problem::{Algorithm, Noise, Problem, Sparsity};
+use crate::problem::{Algorithm, Noise, Problem};
 use crate::samples::MOST_LINES;
 use crate::stages::certify::upper_quantile;
 use crate::stages::ladder::ladder;
@@ -38,6 +38,9 @@ const QUICKER: f64 = 1.25;
 const SURPRISE: f64 = 3.0;
 /// Where the number of coefficients is unknown, the first comb has room for about this many.
 const FIRST_GUESS: u64 = 48;
+/// The same of a probe. Its comb of 64 bins reads a tenth of what a search between the bins does, which
+/// comes next where this one is in vain.
+const PROBE_GUESS: u64 = 16;
 /// Below this length everything is dense: no hash is shorter than the signal.
 const SHORT: u64 = 512;
 
@@ -103,10 +106,8 @@ fn sparse(problem: &Problem) -> Option<(Peeling, Estimate)> {
     if n < SHORT {
         return None;
     }
-    let k = match problem.sparsity {
-        Sparsity::Known(k) => k.max(1),
-        Sparsity::Unknown => FIRST_GUESS,
-    };
+    let guess = if problem.probe { PROBE_GUESS } else { FIRST_GUESS };
+    let k = problem.k().map_or(guess, |k| k.max(1));
     // Bins for a given signal-to-noise ratio: 64/snr leaves each rung of the ladder a factor four.
     let (algorithm, snr) = match (problem.noise, problem.algorithm) {
         (_, Algorithm::Exact) | (Noise::Exact, _) => (Algorithm::Exact, f64::INFINITY),

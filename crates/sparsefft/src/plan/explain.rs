@@ -8,7 +8,7 @@ impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.n;
         match self.k {
-            Some(k) => writeln!(f, "goal: the {k} largest of {n} Fourier coefficients")?,
+            Some(k) => writeln!(f, "goal: at most {k} of {n} Fourier coefficients")?,
             None => writeln!(f, "goal: all large ones among {n} Fourier coefficients")?,
         }
         match self.noise {

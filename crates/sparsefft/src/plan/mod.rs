@@ -5,6 +5,7 @@ mod explain;
 mod memory;
 mod menu;
 mod recipe;
+mod tables;
 
 pub use recipe::{
     CombRecipe, Estimate, First, FlatKind, Menu, Method, Peeling, Recipe, Rungs, VoteRecipe,
@@ -90,7 +91,7 @@ impl<K, T> Default for Shelf<K, T> {
 
 impl<K: PartialEq + Copy, T> Shelf<K, T> {
     /// What stands under this key; what `make` makes, the first time.
-    fn get(&self, key: K, make: impl FnOnce() -> T) -> Arc<T> {
+    fn get(&self, key: K, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
         let in_front = || self.first.iter().filter_map(OnceLock::get).find(|(k, _)| *k == key);
         if let Some((_, made)) = in_front() {
             return made.clone();
@@ -100,7 +101,7 @@ impl<K: PartialEq + Copy, T> Shelf<K, T> {
         if let Some((_, made)) = in_front().or_else(|| more.iter().find(|(k, _)| *k == key)) {
             return made.clone();
         }
-        let made = Arc::new(make());
+        let made = make();
         let mut new = Some((key, made.clone()));
         for place in &self.first {
             if let Some(entry) = new.take() {
@@ -156,7 +157,7 @@ impl Prepared {
 
     /// The bucket FFT of this size.
     pub(crate) fn fft(&self, size: usize) -> Arc<BucketFft> {
-        self.ffts.get(size, || BucketFft::new(size))
+        self.ffts.get(size, || tables::FFTS.get(size, size, || BucketFft::new(size)))
     }
 
     /// The dense transform of all samples.
@@ -186,7 +187,8 @@ impl Prepared {
 
     /// The window of this shape for this many buckets.
     pub(crate) fn kaiser(&self, beta: f64, buckets: usize) -> Arc<Kaiser> {
-        self.windows.get((beta, buckets), || Kaiser::new(beta, buckets))
+        let key = (beta, buckets);
+        self.windows.get(key, || tables::WINDOWS.get(key, buckets, || Kaiser::new(beta, buckets)))
     }
 
     /// The permutation number `stream` of the plan, which `make` makes. The first ones are kept: whether
@@ -213,7 +215,9 @@ impl Prepared {
 
     /// The window over the lines of a tone comb.
     pub(crate) fn tone_window(&self, beta: f64, bins: usize) -> Arc<ToneWindow> {
-        self.tone_windows.get((beta, bins), || ToneWindow::new(beta, bins))
+        let key = (beta, bins);
+        let make = || ToneWindow::new(beta, bins);
+        self.tone_windows.get(key, || tables::TONE_WINDOWS.get(key, bins, make))
     }
 
     /// The ladder for bins of this signal-to-noise ratio, down to steps of `unit` integers; see

@@ -87,8 +87,7 @@ impl Engine<'_, '_> {
         let mut short = false;
         let tolerable = residual <= problem.tolerance * problem.tolerance;
         if reason.is_none() && !tolerable {
-            // Of one pass, k is an upper bound.
-            match problem.k().filter(|_| !problem.one_pass) {
+            match problem.required() {
                 Some(k) if (self.known.len() as u64) < k => {
                     short = !self.known.is_empty();
                     reason = Some(format!(
@@ -96,7 +95,7 @@ impl Engine<'_, '_> {
                         self.known.len()
                     ));
                 }
-                None if self.known.is_empty() => {
+                _ if self.known.is_empty() => {
                     reason = Some("nothing stands above the noise".to_string());
                 }
                 _ => {}
@@ -397,7 +396,7 @@ mod tests {
             (1 << 16, 0, 0.0, 0, "every sample that was read is zero", 4112, 0.0),
         ] {
             let x = samples(n, k, sigma);
-            let p = if given > 0 { problem(n).sparsity(given) } else { problem(n) };
+            let p = if given > 0 { problem(n).exactly(given) } else { problem(n) };
             let s = solve(p, &x);
             let c = s.certificate();
             let what = format!("{n} {k} {sigma} {given}: {c:?}");
@@ -407,6 +406,9 @@ mod tests {
             assert_eq!(s.peaks().len() as u64, k, "{what}");
             assert!((c.detection_limit - limit).abs() <= 0.01 * limit, "{what}");
         }
+        // A number of coefficients is at most wanted, unless it is named as exact.
+        let s = solve(problem(1 << 16).at_most(20), &samples(1 << 16, 8, SIGMA));
+        assert!(s.certificate().is_certified() && s.peaks().len() == 8);
         // Silence is an answer where a number was asked for.
         let s = solve(problem(1 << 16).sparsity(8), &samples(1 << 16, 0, 0.0));
         assert!(s.certificate().is_certified() && s.peaks().is_empty());

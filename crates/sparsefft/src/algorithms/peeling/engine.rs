@@ -8,7 +8,7 @@ use crate::Error;
 use crate::algorithms::{Answer, Run};
 use crate::cpu::rows::{Row, dispatch_rows};
 use crate::cpu::threads;
-use crate::plan::Stored;
+use crate::plan::{self, Stored};
 use crate::problem::{Algorithm, Noise};
 use crate::samples::Line;
 use crate::stages::Stage;
@@ -31,6 +31,8 @@ pub(super) const OWN_ROUNDING: f64 = 1e-26;
 pub(super) const WINDOW_ROUNDING: f64 = 1e-24;
 /// Share of active bins above which a comb is too small.
 const CROWDED: f64 = 0.35;
+/// The same of a window where the number of coefficients is unknown.
+const CROWDED_WINDOW: f64 = 0.5;
 /// The same where its bins can still be doubled.
 pub(super) const CROWDED_AT_FIRST: f64 = 0.47;
 /// Power below which squares of samples lose their digits.
@@ -61,6 +63,8 @@ pub(super) struct Engine<'r, 'a> {
     /// Standard deviations of every threshold.
     pub(super) sigmas: f64,
     pub(super) attempt: u32,
+    /// Sets of samples that attempts before this one have read.
+    pub(super) earlier: usize,
     /// Bins of the comb once they have been doubled.
     room: usize,
     /// Whether the bins may hold noise.
@@ -91,6 +95,8 @@ pub(super) struct Engine<'r, 'a> {
     pub(super) weak: usize,
     /// Whether a window has seen what the comb does not.
     pub(super) blind: bool,
+    /// Whether the lines that a window needs cost more than a dense FFT.
+    dear: bool,
     /// Whether what is below the tolerance passes for noise.
     tolerant: bool,
     pub(super) scratch: Box<resolve::Scratch>,
@@ -138,12 +144,14 @@ impl<'r, 'a> Engine<'r, 'a> {
         loose.clear();
         let mut scratch = scratch.unwrap_or_default();
         scratch.clear();
+        let earlier = run.workspace.evidence.sets().len();
         Engine {
             run,
             n,
             unity: Unity::new(n),
             sigmas,
             attempt,
+            earlier,
             room: 0,
             noisy: false,
             noise: 0.0,
@@ -160,6 +168,7 @@ impl<'r, 'a> Engine<'r, 'a> {
             closest: 1.0,
             weak: 0,
             blind: false,
+            dear: false,
             tolerant: false,
             scratch,
             order,
@@ -252,6 +261,13 @@ impl<'r, 'a> Engine<'r, 'a> {
     fn gives_way(&self) -> bool {
         /// Share of the power that is little noise: it needs few lines more, and few windows.
         const LITTLE: f64 = 1e-3;
+        /// Share of the power that a probe takes for a crowd of coefficients rather than for noise:
+        /// side lobes of frequencies between the bins leave a hundredth in quiet bins, equal
+        /// coefficients in all bins nearly everything.
+        const CROWD: f64 = 0.1;
+        if self.run.plan.problem.probe && self.noisy && self.noise < CROWD * self.power {
+            return true;
+        }
         self.run.plan.quiet_only() && self.noise > LITTLE * self.power
     }
 
@@ -280,6 +296,10 @@ impl<'r, 'a> Engine<'r, 'a> {
                 (ladder, gamma) = (finer, 0.5 * gamma);
             }
         }
+        if self.costs_more_than_dense(hash, ladder.offsets.len()) {
+            self.dear = true;
+            return Ok(false);
+        }
         let Stored { gamma, offsets, margin } = &*ladder;
         // A frequency is placed reliably while the margin at its own strength is five sigmas.
         let noisy = offsets.len() > 1 || self.noisy;
@@ -290,6 +310,27 @@ impl<'r, 'a> Engine<'r, 'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether so many lines of a first window cost more than the dense FFT that they may save. Where k is known the plan has compared them.
+    fn costs_more_than_dense(&self, hash: &Hash, lines: usize) -> bool {
+        /// Nanoseconds for a line of a window with all that is done with it, as measured: with samples
+        /// in a cache, and in main memory from so many samples on.
+        const EACH: [f64; 2] = [40.0, 100.0];
+        const FAR: u64 = 1 << 18;
+        /// Windows that are needed, this one included, for colliding frequencies and to verify.
+        const WINDOWS: f64 = 2.0;
+        let problem = &self.run.plan.problem;
+        let planned = problem.k().is_some() || self.run.plan.menu().is_some();
+        let first = self.comb.is_none() && self.windows.is_empty();
+        let comb = matches!(hash.kind, Kind::Comb);
+        if comb || !first || planned || !problem.fallback.allows(self.n) {
+            return false;
+        }
+        let each = EACH[usize::from(self.n >= FAR)];
+        let read = self.run.samples_read as f64 / 4.0;
+        let lines = read + WINDOWS * (lines * hash.reads()) as f64;
+        each * lines > plan::dense(self.n).nanoseconds
     }
 
     /// Whether one line of a comb in noise does not place both frequencies of some bin, so many bins
@@ -506,7 +547,7 @@ impl<'r, 'a> Engine<'r, 'a> {
 
     /// A second look at what an attempt has measured, with everything below the tolerance taken
     /// for noise: rounded or quantised samples hold thousands of tiny coefficients that nobody
-    /// asked for. `None` where that is not certified, or finds fewer than were asked for.
+    /// asked for. `None` where that is not certified, or finds fewer than an answer must have.
     pub(super) fn tolerate(&mut self) -> Result<Option<Answer>, Error> {
         let problem = &self.run.plan.problem;
         let step = self.run.signal.resolution();
@@ -553,8 +594,7 @@ impl<'r, 'a> Engine<'r, 'a> {
         } else {
             return Ok(None);
         };
-        // Of one pass, k is an upper bound.
-        let least = if self.run.plan.problem.one_pass { 1 } else { k };
+        let least = self.run.plan.problem.required().unwrap_or(1);
         Ok(match outcome {
             Outcome::Certified(answer) if answer.peaks.len() as u64 >= least => Some(answer),
             _ => None,
@@ -584,12 +624,19 @@ impl<'r, 'a> Engine<'r, 'a> {
             hash.recycle(self.run);
             return Ok(Outcome::Short(refuse(self.run, TOO_NOISY, 1)));
         }
-        // A frequency lights up to four buckets, so a window is crowded later than a comb.
-        let crowded = active.len() as f64 > 0.8 * buckets as f64;
+        // A frequency lights up to four buckets, so a window is crowded later than a comb. Where k is
+        // unknown, more frequencies than expected would each cost more than a larger window.
+        let most = if self.run.plan.problem.k().is_some() { 0.8 } else { CROWDED_WINDOW };
+        let crowded = active.len() as f64 > most * buckets as f64;
         let mut placed = true;
         if !crowded {
             active.retain(|&b| is_peak(&hash, b as usize));
             placed = self.climb(&mut hash, 1, &active)?;
+        }
+        if self.dear {
+            self.run.workspace.lists[0] = active;
+            hash.recycle(self.run);
+            return Ok(Outcome::Short(refuse(self.run, TOO_NOISY, 1)));
         }
         self.run.clock.lap(Stage::Certify);
         if crowded {

@@ -13,10 +13,9 @@ use crate::stages::peel::peel_bin;
 /// second line, every fourth, …. With the witness they make 4,500 samples, in which the tests see a
 /// narrow-band rest of 10 % of the noise.
 const MAX_COMB_LINES: usize = 1024;
-/// Residual lines that are tested at most of each set that is in no comb, where there were several
-/// attempts.
+/// Residual lines that are tested at most of each set of an earlier attempt that is in no comb.
 const MAX_SET_LINES: usize = 1024;
-/// The same in a first attempt, of all sets together. Without a comb these are the lines that the noise
+/// The same of all sets of this attempt together. Without a comb these are the lines that the noise
 /// was measured in: a click among few of them raises it so much that sums no longer show the click.
 const MAX_FIRST_LINES: usize = 1024;
 /// Noise of the bins, in units of the power of the witness: honest noise scatters by a tenth.
@@ -118,11 +117,12 @@ impl Engine<'_, '_> {
             Some(_) => 0,
             None => MAX_FIRST_LINES,
         };
-        for set in self.run.workspace.evidence.sets().iter().filter(|set| !in_comb(set)) {
+        let sets = self.run.workspace.evidence.sets().iter().enumerate();
+        for (number, set) in sets.filter(|(_, set)| !in_comb(set)) {
             if witness.is_some_and(|w| [w.start, w.step] == [set.start, set.step]) {
                 continue; // it is there already
             }
-            if self.attempt == 1 {
+            if number >= self.earlier {
                 let Some(left) = room.checked_sub(set.count) else { break };
                 room = left;
             }

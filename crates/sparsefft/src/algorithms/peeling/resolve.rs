@@ -402,7 +402,8 @@ impl Engine<'_, '_> {
             }
             // Four hashes without a find: something known is wrong, or the noise hides the rest.
             let done = open == 0 && !self.only_roughly() && !self.lacks_values();
-            if done || stalled >= 4 || self.overrun() {
+            let spent = !self.run.plan.problem.affords(self.run.samples_read as f64);
+            if done || stalled >= 4 || spent || self.overrun() {
                 return Ok(());
             }
             // Each open bin holds two or more: what was asked for is not what is there.

@@ -15,9 +15,10 @@
 //! [`Matched`] is the same for the whitened response Q·g, the filter of the fits in noise.
 
 use super::refine::HALF_WHITE;
+use crate::cpu::dispatch;
 use crate::cpu::math::cis_turns;
 use crate::cpu::wide::F4;
-use crate::stages::window::bessel_i0;
+use crate::stages::window::BesselI0;
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 
@@ -105,44 +106,66 @@ fn product(u: &[f64], v: &[f64]) -> f64 {
     u.iter().zip(v).map(|(u, v)| u * v).sum()
 }
 
+dispatch! {
+    /// The cells of [`Matched`].
+    fn matched_cells(window: &Window, cells: &mut Vec<Cell<COLUMNS>>) = matched_cells_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles twice
+fn matched_cells_body<const FMA: bool>(window: &Window, cells: &mut Vec<Cell<COLUMNS>>) {
+    let q = window.whitener(WHITE);
+    let (nodes, basis) = interpolation();
+    for c in 0..2 * CELLS {
+        // Values at the nodes of the cell.
+        let mut values = [[0.0; COLUMNS]; TERMS];
+        for (values, u) in values.iter_mut().zip(nodes) {
+            let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64 - 0.5;
+            let [mut g, mut d, mut w] = [[0.0; WHITE]; 3];
+            for at in (0..WHITE).step_by(4) {
+                let x = F4::<FMA>::splat(f + (HALF_WHITE - 1) as f64 - at as f64) - F4::COUNT;
+                let [value, slope, bend] = window.bent_response(x);
+                g[at..at + 4].copy_from_slice(&value.0);
+                d[at..at + 4].copy_from_slice(&slope.0);
+                w[at..at + 4].copy_from_slice(&(bend * F4::splat(-0.25 / PI)).0);
+            }
+            let (qg, qd) = (whitened::<FMA>(q, &g), whitened::<FMA>(q, &d));
+            let qw = whitened::<FMA>(q, &w);
+            let (gg, gd, dd) = (product(&g, &qg), product(&g, &qd), product(&d, &qd));
+            let (wg, wd) = (product(&w, &qg), product(&w, &qd));
+            let det = gg * dd - gd * gd;
+            let (along_g, along_d) = ((wg * dd - wd * gd) / det, (wd * gg - wg * gd) / det);
+            let ww = product(&w, &qw) - along_g * wg - along_d * wd;
+            values[..WHITE].copy_from_slice(&qg);
+            values[WHITE..WHITE + 3].copy_from_slice(&[gg, dd, 1.0 / ww]);
+            for i in 0..WHITE {
+                values[WHITE + 4 + i] = (qw[i] - along_g * qg[i] - along_d * qd[i]) / ww;
+            }
+        }
+        cells.push(polynomials::<FMA, COLUMNS>(&basis, &values));
+    }
+}
+
+/// Q·v; Q is symmetric.
+#[inline(always)] // must inherit the instruction set of its caller
+fn whitened<const FMA: bool>(q: &[f64], v: &[f64; WHITE]) -> [f64; WHITE] {
+    let mut sums = [F4::<FMA>::ZERO; WHITE / 4];
+    for (row, v) in q.as_chunks::<WHITE>().0.iter().zip(v) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = load::<FMA, WHITE>(row, 4 * i).mul_add(F4::splat(*v), *sum);
+        }
+    }
+    let mut out = [0.0; WHITE];
+    for (i, sum) in sums.iter().enumerate() {
+        out[4 * i..4 * i + 4].copy_from_slice(&sum.0);
+    }
+    out
+}
+
 impl Matched {
     fn new(window: &Window) -> Self {
-        let q = window.whitener(WHITE);
-        let whitened = |v: &[f64; WHITE]| {
-            let mut out = [0.0; WHITE];
-            for (out, row) in out.iter_mut().zip(q.chunks_exact(WHITE)) {
-                *out = product(row, v);
-            }
-            out
-        };
-        let (nodes, basis) = interpolation();
-        let cell = |c: usize| {
-            // Values at the nodes of the cell.
-            let mut values = [[0.0; COLUMNS]; TERMS];
-            for (values, u) in values.iter_mut().zip(nodes) {
-                let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64 - 0.5;
-                let [mut g, mut d, mut w] = [[0.0; WHITE]; 3];
-                for i in 0..WHITE {
-                    let x = f + (HALF_WHITE - 1) as f64 - i as f64;
-                    let (value, slope) = window.response::<false>(F4::splat(x));
-                    (g[i], d[i]) = (value.0[0], slope.0[0]);
-                    w[i] = -window.curvature(x) / (4.0 * PI);
-                }
-                let [qg, qd, qw] = [&g, &d, &w].map(whitened);
-                let (gg, gd, dd) = (product(&g, &qg), product(&g, &qd), product(&d, &qd));
-                let (wg, wd) = (product(&w, &qg), product(&w, &qd));
-                let det = gg * dd - gd * gd;
-                let (along_g, along_d) = ((wg * dd - wd * gd) / det, (wd * gg - wg * gd) / det);
-                let ww = product(&w, &qw) - along_g * wg - along_d * wd;
-                values[..WHITE].copy_from_slice(&qg);
-                values[WHITE..WHITE + 3].copy_from_slice(&[gg, dd, 1.0 / ww]);
-                for i in 0..WHITE {
-                    values[WHITE + 4 + i] = (qw[i] - along_g * qg[i] - along_d * qd[i]) / ww;
-                }
-            }
-            polynomials(&basis, &values)
-        };
-        Matched { cells: (0..2 * CELLS).map(cell).collect() }
+        let mut cells = Vec::with_capacity(2 * CELLS);
+        matched_cells(window, &mut cells);
+        Matched { cells }
     }
 
     /// The cell of a tone f bins after the last bin of the lower half, and the place in it; `None`
@@ -239,20 +262,64 @@ fn interpolation() -> ([f64; TERMS], [[f64; TERMS]; TERMS]) {
     (nodes, basis)
 }
 
-/// The polynomials through values at the nodes.
-fn polynomials<const COLUMNS: usize>(
+/// The polynomials through values at the nodes; the number of columns is a multiple of 4.
+#[inline(always)] // must inherit the instruction set of its caller
+fn polynomials<const FMA: bool, const COLUMNS: usize>(
     basis: &[[f64; TERMS]; TERMS],
     values: &Cell<COLUMNS>,
 ) -> Cell<COLUMNS> {
     let mut out = [[0.0; COLUMNS]; TERMS];
-    for (values, basis) in values.iter().zip(basis) {
-        for (out, b) in out.iter_mut().zip(basis) {
-            for (o, v) in out.iter_mut().zip(values) {
-                *o += b * v;
+    for at in (0..COLUMNS).step_by(4) {
+        let mut sums = [F4::<FMA>::ZERO; TERMS];
+        for (values, basis) in values.iter().zip(basis) {
+            let v = load::<FMA, COLUMNS>(values, at);
+            for (sum, b) in sums.iter_mut().zip(basis) {
+                *sum = v.mul_add(F4::splat(*b), *sum);
             }
+        }
+        for (out, sum) in out.iter_mut().zip(&sums) {
+            out[at..at + 4].copy_from_slice(&sum.0);
         }
     }
     out
+}
+
+dispatch! {
+    /// The table of [`Window`].
+    fn response_cells(window: &Window, cells: &mut Vec<Cell<MAX_FOOT>>) = response_cells_body
+}
+
+#[inline(always)] // the body that `dispatch!` compiles twice
+fn response_cells_body<const FMA: bool>(window: &Window, cells: &mut Vec<Cell<MAX_FOOT>>) {
+    const FOURS: usize = MAX_FOOT / 4;
+    let (nodes, basis) = interpolation();
+    let half = window.half;
+    for c in 0..CELLS {
+        let mut values = [[0.0; MAX_FOOT]; TERMS];
+        for (values, u) in values.iter_mut().zip(nodes) {
+            let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64;
+            // Beyond the bins that are peeled a tone is not modelled. Side by side the chains hide
+            // each other's latency.
+            let (mut a, mut sums) = ([F4::<FMA>::ZERO; FOURS], [F4::<FMA>::ZERO; FOURS]);
+            for (i, a) in a.iter_mut().enumerate() {
+                let x = F4::splat(f + (REACH - 1) as f64 - (4 * i) as f64) - F4::COUNT;
+                *a = window.argument(x);
+            }
+            for &c in &window.series {
+                for (sum, a) in sums.iter_mut().zip(&a) {
+                    *sum = sum.mul_add(*a, F4::splat(c));
+                }
+            }
+            for at in (REACH - half..REACH + half).step_by(4) {
+                let (i, shift) = (at / 4, at % 4);
+                for k in 0..4 {
+                    let from = i + (shift + k) / 4;
+                    values[at + k] = sums[from].0[(shift + k) % 4];
+                }
+            }
+        }
+        cells.push(polynomials::<FMA, MAX_FOOT>(&basis, &values));
+    }
 }
 
 /// The bins around a tone and how they see it.
@@ -272,12 +339,14 @@ impl Window {
         let half_length = (bins - 1) as f64 / 2.0;
         let centre = (bins / 2) as f64;
         let scale = beta / (2.0 * half_length * beta.sinh());
-        let taps: Vec<f64> = (0..bins)
-            .map(|r| {
-                let x = (r as f64 - centre) / half_length;
-                if x.abs() > 1.0 { 0.0 } else { scale * bessel_i0(beta * (1.0 - x * x).sqrt()) }
-            })
+        let bessel = BesselI0::new(beta);
+        // Taps on both sides of the centre are equal; the first one is outside.
+        let mut taps: Vec<f64> = (0..=bins / 2)
+            .map(|r| (1.0 - ((r as f64 - centre) / half_length).powi(2)).max(0.0))
             .collect();
+        bessel.each(&mut taps, scale);
+        taps[0] = 0.0;
+        taps.extend((bins / 2 + 1..bins).map(|r| bins - r).map(|r| taps[r]).collect::<Vec<_>>());
         let leak = leak(beta);
         let top = beta.sinh() / beta;
         // A = -π².
@@ -298,7 +367,7 @@ impl Window {
         }
         series.reverse();
         let noise: f64 = taps.iter().map(|g| g * g).sum();
-        let correlation = correlation(beta, half_length / bins as f64);
+        let correlation = correlation(&bessel, half_length / bins as f64);
         let mut window = Window {
             beta,
             bins,
@@ -314,22 +383,9 @@ impl Window {
             table: Vec::new(),
             matched: OnceLock::new(),
         };
-        let (nodes, basis) = interpolation();
-        window.table = (0..CELLS)
-            .map(|c| {
-                let mut values = [[0.0; MAX_FOOT]; TERMS];
-                for (values, u) in values.iter_mut().zip(nodes) {
-                    let f = (c as f64 + 0.5 + 0.5 * u) / CELLS as f64;
-                    // Beyond the bins that are peeled a tone is not modelled.
-                    for at in (REACH - half..REACH + half).step_by(4) {
-                        let x = f + (REACH - 1) as f64 - at as f64;
-                        let (g, _) = window.response::<false>(F4::splat(x) - F4::COUNT);
-                        values[at..at + 4].copy_from_slice(&g.0);
-                    }
-                }
-                polynomials(&basis, &values)
-            })
-            .collect();
+        let mut table = Vec::with_capacity(CELLS);
+        response_cells(&window, &mut table);
+        window.table = table;
         window
     }
 
@@ -471,10 +527,32 @@ impl Window {
         (&self.table[c], 2.0 * (place - c as f64) - 1.0)
     }
 
+    /// A of the response at four distances.
+    #[inline(always)] // two instructions
+    fn argument<const FMA: bool>(&self, x: F4<FMA>) -> F4<FMA> {
+        (x * x).mul_add(F4::splat(-self.slope), F4::splat(self.beta * self.beta))
+    }
+
+    /// Ĝ and its first two derivatives at four distances.
+    #[inline(always)] // part of vectorised loops
+    fn bent_response<const FMA: bool>(&self, x: F4<FMA>) -> [F4<FMA>; 3] {
+        let a = self.argument(x);
+        let (mut p, mut d, mut half_b) = (F4::ZERO, F4::ZERO, F4::ZERO);
+        for &c in &self.series {
+            half_b = half_b.mul_add(a, d);
+            d = d.mul_add(a, p);
+            p = p.mul_add(a, F4::splat(c));
+        }
+        // dA/dx = -2·slope·x.
+        let slope = x * F4::splat(-2.0 * self.slope);
+        let twice = half_b * F4::splat(2.0);
+        [p, d * slope, (twice * slope).mul_add(slope, d * F4::splat(-2.0 * self.slope))]
+    }
+
     /// Ĝ and its derivative at four distances.
     #[inline(always)] // part of vectorised loops
     pub(crate) fn response<const FMA: bool>(&self, x: F4<FMA>) -> (F4<FMA>, F4<FMA>) {
-        let a = (x * x).mul_add(F4::splat(-self.slope), F4::splat(self.beta * self.beta));
+        let a = self.argument(x);
         let (mut p, mut d) = (F4::splat(0.0), F4::splat(0.0));
         for &c in &self.series {
             d = d.mul_add(a, p);
@@ -483,11 +561,11 @@ impl Window {
         (p, d * x * F4::splat(-2.0 * self.slope))
     }
 
-    /// Second derivative of the response at one distance, by differences of the first.
+    /// Second derivative of the response at one distance.
+    #[cfg(test)]
     pub(crate) fn curvature(&self, x: f64) -> f64 {
-        const STEP: f64 = 1e-3;
-        let (_, d) = self.response::<false>(F4([x - STEP, x + STEP, x, x]));
-        (d.0[1] - d.0[0]) / (2.0 * STEP)
+        let [_, _, bend] = self.bent_response::<false>(F4::splat(x));
+        bend.0[0]
     }
 
     /// Ĝ(x) from the table, 0 beyond the bins that are peeled.
@@ -547,20 +625,26 @@ pub(crate) fn leak(beta: f64) -> f64 {
 
 /// R(d) for d = 0 … [`MAX_SPAN`]: a smooth integral, for which 256 points suffice whatever B is.
 /// `reach` is H/B.
-fn correlation(beta: f64, reach: f64) -> Vec<f64> {
-    const NODES: usize = 256;
-    let nodes: Vec<(f64, f64)> = (0..NODES)
-        .map(|i| {
-            let x = (2 * i + 1) as f64 / NODES as f64 - 1.0;
-            (x, bessel_i0(beta * (1.0 - x * x).sqrt()).powi(2))
-        })
-        .collect();
-    let total: f64 = nodes.iter().map(|(_, g)| g).sum();
-    let at = |d: usize| {
-        let angle = d as f64 * reach;
-        nodes.iter().map(|(x, g)| g * cis_turns(angle * x).0).sum::<f64>() / total
-    };
-    (0..MAX_SPAN).map(at).collect()
+fn correlation(bessel: &BesselI0, reach: f64) -> Vec<f64> {
+    /// Points on one side; the window is symmetric.
+    const NODES: usize = 128;
+    let x: [f64; NODES] = std::array::from_fn(|i| (2 * i + 1) as f64 / (2 * NODES) as f64);
+    let mut weights = x.map(|x| 1.0 - x * x);
+    bessel.each(&mut weights, 1.0);
+    weights = weights.map(|g| g * g);
+    let total: f64 = weights.iter().sum();
+    // e^{2πi·reach·x·d}, turned on from d to d; the error of 64 steps is 64 roundings.
+    let mut re = weights.map(|g| g / total);
+    let mut im = [0.0; NODES];
+    let turns = x.map(|x| cis_turns(reach * x));
+    let mut out = Vec::with_capacity(MAX_SPAN);
+    for _ in 0..MAX_SPAN {
+        out.push(re.iter().sum());
+        for ((re, im), (c, s)) in re.iter_mut().zip(&mut im).zip(turns) {
+            (*re, *im) = (*re * c - *im * s, *re * s + *im * c);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
