@@ -23,13 +23,14 @@ use std::path::PathBuf;
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
-First a part of the samples is searched. If that settles it, the table shows |X|/n in dB, the phase
-in radians, and the SNR in one bin of the whole record. If not, all samples are surveyed: lines with
-their SNR against the local floor, bands, bursts, sweeps, and what belongs together.
+First a part of the samples is searched. If that settles it, the table shows the level of each tone
+(the peak value of the sinusoid in dB: |X|/n, of real samples 2|X|/n), its phase in radians, and the
+SNR in one bin of the whole record. If not, all samples are surveyed: lines with their SNR against the
+local floor, bands, bursts, sweeps, and what belongs together.
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified.")]
 pub struct Args {
-    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input; http://…
-    /// is read by ranges. Several files are the parts of one recording, in order
+    /// The recording: .npy, .wav, .flac, .mp3, .sigmf-meta, .sigmf, raw samples …; - is standard
+    /// input; http://… is read by ranges. Several files are the parts of one recording, in order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -105,15 +106,22 @@ pub fn run(args: &Args) -> Result<Exit> {
             first: recording.skipped,
         };
         let title = format!("{}: {}", file.display(), recording.description);
-        let exit = search(args, &recording, &title, Some(&source), |s| View::new(s, &recording));
+        let doubts = recording.doubts();
+        doubts.iter().for_each(|d| note(&d.text));
+        let exit = search(args, &recording, &title, Some(&source), |s| View {
+            doubts: doubts.clone(),
+            ..View::new(s, &recording)
+        });
         if let Some((fetched, size)) = recording.fetched() {
             note(&format!("fetched {fetched} of {size} bytes"));
         }
         return exit;
     }
     let parts = Parts::open(&args.files, &args.input)?;
+    let doubts = parts.first().doubts();
+    doubts.iter().for_each(|d| note(&d.text));
     search(args, &parts, &parts.description(), None, |s| {
-        let mut view = View::new(s, parts.first());
+        let mut view = View { doubts: doubts.clone(), ..View::new(s, parts.first()) };
         view.cost.bytes_read = parts.fetched();
         view
     })

@@ -35,7 +35,7 @@ pub struct Search {
     pub tolerance: f64,
 
     /// Never read the whole signal, even if nothing else gives a certified answer
-    #[arg(long)]
+    #[arg(long, visible_alias = "quick")]
     pub no_dense: bool,
 
     /// Where to compute: auto, cpu, cuda or cuda:NUMBER (a GPU; nothing else is used then)
