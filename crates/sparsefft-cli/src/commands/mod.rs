@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod deadline;
 mod demo;
 mod device;
 mod fft;

@@ -1,5 +1,6 @@
 //! `sparsefft peaks`: the main job.
 
+use super::deadline::find_within;
 use super::search::{Mode, Search, exit};
 use crate::Exit;
 use crate::input::{Options, Parts, Recording};
@@ -19,6 +20,7 @@ use std::path::PathBuf;
   sparsefft peaks signal.npy --rate 20M    the same, with frequencies in Hz
   sparsefft peaks signal.npy -k 50 --json  the 50 largest, as JSON
   sparsefft peaks radio.cf32 --accuracy 1e-4   tones to a ten-thousandth of a bin
+  sparsefft peaks long.cs16 --time 10s     what can be told within ten seconds
   sparsefft peaks part1.npy part2.npy      the parts of one recording, in order
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
@@ -47,6 +49,16 @@ pub struct Args {
     /// Survey all samples, without a sparse search before it
     #[arg(long, conflicts_with_all = ["no_dense", "mode", "algorithm"], help_heading = "Search")]
     thorough: bool,
+
+    /// Stop after this time (10s, 500ms, 2min): what was found until then is given as partial
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::units::time,
+        conflicts_with_all = ["no_dense", "thorough", "mode", "algorithm", "device"],
+        help_heading = "Search"
+    )]
+    time: Option<std::time::Duration>,
 
     /// Standard deviation in bins to which tones shall be known; finer ones read more samples
     #[arg(long, value_name = "BINS", help_heading = "Search")]
@@ -161,7 +173,10 @@ fn search<S: Samples>(
     });
     let annotated = annotated.transpose()?;
     let effort = args.thorough.then_some(Effort::Thorough);
-    let answer = spin("transforming", || args.search.answer(&plan, signal, args.mode, effort))?;
+    let answer = spin("transforming", || match args.time {
+        Some(time) => find_within(&args.search.find(&plan, signal), signal, time),
+        None => args.search.answer(&plan, signal, args.mode, effort),
+    })?;
     let view = view(&answer.spectrum);
     let cost = answer.cost.fetched(view.cost.bytes_read);
     let (tones, findings) = (answer.tones.as_ref(), answer.findings.as_ref());
@@ -205,8 +220,16 @@ pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: Open) -> Result
         }
         text +=
             &format!("{}\n", style.verdict(certificate.is_reliable(), &certificate.to_string()));
+        // The first reason is the certificate's own.
+        let reasons = view.findings.map_or(&[][..], |f| &f.reasons);
+        for reason in reasons.iter().filter(|r| r.code != "not_sparse") {
+            text += &format!("note: {}\n", reason.text);
+        }
         if spectrum.peaks().is_empty() {
-            text += "nothing stands above the noise\n";
+            text += match certificate.is_reliable() {
+                true => "nothing stands above the noise\n",
+                false => "no line could be confirmed\n",
+            };
         } else {
             text += &format!("\n{}", output::table(view, ROWS, style));
             if view.strongest().len() > ROWS {

@@ -131,15 +131,21 @@ impl Search {
             return Ok(Found { spectrum, tones: Some(tones), findings: None, cost });
         }
         let effort = if self.no_dense { Effort::Quick } else { effort.unwrap_or_default() };
-        let mut find = Find::new().hints(plan.problem().clone()).seed(self.seed).effort(effort);
-        if let Some(k) = self.k {
-            // A real tone has two coefficients, and is one line.
-            find = find.at_most(if signal.is_real() { k.div_ceil(2) } else { k });
-        }
-        let findings = find.run(signal)?;
+        let findings = self.find(plan, signal).effort(effort).run(signal)?;
         cost.add_findings(&findings);
         let tones = findings.tones().cloned();
         Ok(Found { spectrum: findings.to_spectrum(), tones, findings: Some(findings), cost })
+    }
+
+    /// How to look for whatever is there.
+    pub fn find<S: Samples>(&self, plan: &Plan, signal: &S) -> Find {
+        let find = Find::new().hints(plan.problem().clone()).seed(self.seed);
+        match self.k {
+            // A real tone has two coefficients, and is one line.
+            Some(k) if signal.is_real() => find.at_most(k.div_ceil(2)),
+            Some(k) => find.at_most(k),
+            None => find,
+        }
     }
 
     /// The plan for a signal of n samples.

@@ -54,9 +54,9 @@ fn section(title: &str, all: Vec<String>, style: Style) -> String {
 fn family(place: usize, family: &Family, axis: &Axis<'_>) -> String {
     let what = match family.carrier {
         Some(carrier) => {
-            format!("sidebands of {}, every {}", axis.place(carrier), axis.width(family.spacing))
+            format!("sidebands of {}, every {}", axis.place(carrier), axis.spacing(family.spacing))
         }
-        None => format!("harmonics of {}", axis.width(family.spacing)),
+        None => format!("harmonics of {}", axis.spacing(family.spacing)),
     };
     let count = family.orders.len();
     format!("{}: {what}: {count} lines, {}", place + 1, runs(&family.orders))
@@ -155,13 +155,16 @@ fn lines(found: &Findings, rows: usize, style: Style, axis: &Axis<'_>) -> String
             false => digits_of(line.frequency_std * axis.scale, found.n, axis.scale),
         };
         let std = format!("{:.1e}", line.frequency_std * axis.scale);
+        let near = |c: f64| (c - line.frequency).abs() * (found.n as f64) < 1.0;
+        let carrier = found.families.iter().position(|f| f.carrier.is_some_and(near));
         let member = found.families.iter().position(|f| f.members.contains(&place));
+        let role = carrier.map(|p| ("carrier of family", p)).or(member.map(|p| ("family", p)));
         table.push([
             format!("{:.digits$} {}", axis.value(line.frequency), axis.suffix),
             if offset { "-".to_owned() } else { std },
             format!("{:.2}", axis.view.level_of(line.level()) + 0.0),
             line.snr_db.map_or("-".to_owned(), |s| format!("{s:.1}")),
-            remark(line, member, axis, found.n),
+            remark(line, role, axis, found.n),
         ]);
     }
     let width = |i: usize| table.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
@@ -186,9 +189,9 @@ fn lines(found: &Findings, rows: usize, style: Style, axis: &Axis<'_>) -> String
 }
 
 /// What is special about a line.
-fn remark(line: &Line, family: Option<usize>, axis: &Axis<'_>, n: u64) -> String {
+fn remark(line: &Line, role: Option<(&str, usize)>, axis: &Axis<'_>, n: u64) -> String {
     let mut parts = Vec::new();
-    parts.extend(family.map(|place| format!("family {}", place + 1)));
+    parts.extend(role.map(|(word, place)| format!("{word} {}", place + 1)));
     match line.kind {
         LineKind::Broad => parts.push("broad".to_owned()),
         LineKind::Cluster => parts.push("several, not resolved".to_owned()),
@@ -309,6 +312,12 @@ impl<'a> Axis<'a> {
     /// A frequency to a hundredth of a width beside it.
     fn place_to(&self, cycles: f64, width: f64) -> String {
         self.places(&[cycles], 0.01 * width.abs())
+    }
+
+    /// A distance between frequencies, to a tenth of a bin.
+    fn spacing(&self, cycles: f64) -> String {
+        let digits = (-(0.1 * self.scale / self.n as f64).log10()).ceil().clamp(0.0, 12.0) as usize;
+        format!("{:.digits$} {}", cycles * self.scale, self.suffix)
     }
 
     /// Edges to a hundredth of the width between them.
