@@ -6,7 +6,8 @@ use common::{json, refused, run, stderr, stdout};
 use std::path::Path;
 
 /// Kinds of signals: each a function of the sample number and noise.
-const KINDS: [&str; 6] = ["weak noise", "noise", "tone", "tone and noise", "impulses", "offset"];
+const KINDS: [&str; 7] =
+    ["weak noise", "noise", "tone", "tone and noise", "impulses", "offset", "large offset"];
 
 fn signal(kind: &str, n: usize) -> Vec<f64> {
     let mut uniform = common::noise(3);
@@ -20,7 +21,8 @@ fn signal(kind: &str, n: usize) -> Vec<f64> {
             "tone" => 0.9 * turn(0.0123, t) + 0.001 * gauss(),
             "tone and noise" => 0.3 * turn(0.2123, t) + 0.03 * gauss(),
             "impulses" => gauss() * if t % 499 == 0 { 0.2 } else { 0.004 },
-            _ => 0.3 + 0.01 * gauss(),
+            "offset" => 0.3 + 0.01 * gauss(),
+            _ => 0.95 + 0.01 * gauss(),
         })
         .collect()
 }

@@ -130,16 +130,19 @@ pub(super) fn name(file: &[u8], path: Option<&Path>) -> Option<String> {
 fn sentence(what: &str, convert: &str, path: Option<&Path>) -> String {
     let name = path.map_or("FILE".to_owned(), |p| p.display().to_string());
     let stem = path.map_or("FILE".to_owned(), |p| p.with_extension("").display().to_string());
+    // The shell takes plain names as they are.
+    let plain = name.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
+    let shell = if plain { "" } else { "'" };
     // In Python the command itself stands in double quotes.
     let (quote, tail) = match convert {
-        command if command.ends_with('|') => ("", format!(" {UNPACK} --format NAME")),
+        command if command.ends_with('|') => (shell, format!(" {UNPACK} --format NAME")),
         command if command.starts_with("python3") => ("'", format!(", then give {stem}.npy")),
-        _ => ("", format!(", then give {stem}.wav")),
+        _ => (shell, format!(", then give {stem}.wav")),
     };
     let command = convert
         .replace("{in}", &format!("{quote}{name}{quote}"))
         .replace("{npy}", &format!("'{stem}.npy'"))
-        .replace("{wav}", &format!("{stem}.wav"));
+        .replace("{wav}", &format!("{quote}{stem}.wav{quote}"));
     let verb = if what.starts_with("compressed") { "it is" } else { "this is" };
     format!("{verb} {what}, which is not read here; convert it: {command}{tail}")
 }
