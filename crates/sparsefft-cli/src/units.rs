@@ -86,6 +86,23 @@ pub fn rate(text: &str) -> Result<f64, String> {
     if value > 0.0 { Ok(value) } else { Err(format!("'{text}' must be greater than 0")) }
 }
 
+/// Parses a time such as `10s`, `500ms`, `2min` or `1h`; a number alone means seconds.
+///
+/// # Errors
+/// One sentence that says what would be right.
+pub fn time(text: &str) -> Result<std::time::Duration, String> {
+    let text = text.trim();
+    let units = [("ms", 1e-3), ("us", 1e-6), ("min", 60.0), ("h", 3600.0), ("s", 1.0)];
+    let split = |(unit, scale): (&str, f64)| text.strip_suffix(unit).map(|number| (number, scale));
+    let (number, scale) = units.into_iter().find_map(split).unwrap_or((text, 1.0));
+    let value = number.trim().parse::<f64>().map(|v| v * scale).ok();
+    // Up to thirty years clocks do not overflow.
+    let value = value.filter(|v| *v > 0.0 && *v <= 1e9);
+    value
+        .map(std::time::Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is no time; write 10s, 500ms, 2min or 1h"))
+}
+
 /// Parses a seed: a whole number, or `random` for one that nobody can foresee.
 ///
 /// # Errors
@@ -196,6 +213,18 @@ mod tests {
         let drawn: Vec<u64> = (0..8).map(|_| seed("random").unwrap()).collect();
         assert!(drawn.windows(2).all(|w| w[0] != w[1]), "{drawn:?}");
         assert!(drawn.iter().all(|&s| s < 1 << 53), "{drawn:?}");
+    }
+
+    #[test]
+    fn times() {
+        for (text, seconds) in
+            [("10s", 10.0), ("0.5", 0.5), ("500ms", 0.5), (" 2 min", 120.0), ("1h", 3600.0)]
+        {
+            assert_eq!(time(text).map(|t| t.as_secs_f64()), Ok(seconds), "{text}");
+        }
+        for bad in ["", "s", "-1s", "0", "inf", "nan", "1d", "1e300h"] {
+            assert!(time(bad).is_err_and(|e| e.contains("10s")), "{bad}");
+        }
     }
 
     #[test]

@@ -25,6 +25,24 @@ fn files_that_are_no_recording() {
 }
 
 #[test]
+fn files_of_other_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.bin");
+    for (bytes, words) in [
+        (&b"MATLAB 5.0 MAT-file, Platform: GLNXA64"[..], ["Matlab", "scipy.io.loadmat"]),
+        (b"\x89HDF\r\n\x1a\n", ["HDF5", "h5py"]),
+        (b"000001D ANMO  00BHZIU", ["miniSEED", "obspy"]),
+        (b"SIMPLE  =                    T", ["FITS", "astropy"]),
+        (b"PAR1", ["Parquet", "pandas"]),
+        (b"\x1f\x8b\x08\0", ["gzip", "sparsefft peaks -"]),
+        (b"1.5\n2.25\n-0.125\n", ["text", "numpy.genfromtxt"]),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        refused(&peaks(&path, &[]), &words);
+    }
+}
+
+#[test]
 fn headers_that_lie() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();

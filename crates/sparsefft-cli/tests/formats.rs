@@ -65,6 +65,39 @@ fn levels_survive_integer_formats() {
     }
 }
 
+/// The level that a tone was made with is the level that is listed, of complex and of real samples, in
+/// the table, in CSV and in JSON, from a sparse search and from a survey.
+#[test]
+fn levels_of_gen_and_peaks_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    for (real, noise, tone) in [
+        (false, "-60", "--bin=400:-12"),
+        (true, "-60", "--bin=400:-12"),
+        (true, "-40", "--tone=0.0977:-12"),
+    ] {
+        let path = dir.path().join("x.f32");
+        let path = path.to_str().unwrap();
+        let mut args = vec!["gen", "-n", "16Ki", "--noise", noise, tone, "-o", path];
+        args.extend(["--type", if real { "f32" } else { "cf32" }]);
+        assert_eq!(run(&args).status.code(), Some(0));
+        let format = if real { "f32" } else { "cf32" };
+        for more in [&[][..], &["--thorough"]] {
+            let peaks = |form: &[&str]| {
+                run([&["peaks", path, "--format", format][..], more, form].concat())
+            };
+            let v = json(&peaks(&["--json"]));
+            let level = 20.0 * v["lines"][0]["level"].as_f64().unwrap().log10();
+            assert!((level + 12.0).abs() < 0.02, "{real} {more:?}: {level}");
+            let csv = stdout(&peaks(&["--csv"]));
+            let levels = csv.lines().skip(1).map(|l| l.split(',').nth(7).unwrap().parse::<f64>());
+            let most = levels.map(Result::unwrap).fold(f64::MIN, f64::max);
+            assert!((most + 12.0).abs() < 0.02, "{real} {more:?}: {csv}");
+            let text = stdout(&peaks(&[]));
+            assert!(text.contains(" -12.0") || text.contains(" -11.99"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn npy_of_every_type() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,6 +180,41 @@ fn rf64_takes_its_length_from_ds64() {
     let v = json(&run(["peaks", path.to_str().unwrap(), "-k4", "--json"]));
     assert_eq!(v["n"], 4096);
     assert_eq!(indices(&v), [100, 700, 3396, 3996]);
+}
+
+/// Lengths that programs write into a pipe, and a file that ends early: what is there is read, and a note
+/// says so. A right length is silent.
+#[test]
+fn wav_streams_and_cut_off_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.wav");
+    let name = path.to_str().unwrap();
+    run([
+        "gen", "-n", "8000", "--rate", "8k", "--tone", "1000:-6", "--real", "--type", "s16", "-o",
+        name,
+    ]);
+    let whole = std::fs::read(&path).unwrap();
+    let data = whole.windows(4).position(|w| w == b"data").unwrap();
+    let length = u32::from_le_bytes(whole[data + 4..data + 8].try_into().unwrap());
+    let half = whole.len() / 2;
+    for (stated, keep, n, words) in [
+        (length, whole.len(), 8000, ""),
+        (0, whole.len(), 8000, "does not say how long"),
+        (0xFFFF_FFFF, whole.len(), 8000, "does not say how long"),
+        (0x7FFF_FFFF, whole.len(), 8000, "does not say how long"),
+        (0x8000_0000, whole.len(), 8000, "does not say how long"),
+        (length, half, (half - data - 8) / 2, "the file ends after"),
+    ] {
+        let mut bytes = whole[..keep].to_vec();
+        bytes[data + 4..data + 8].copy_from_slice(&u32::to_le_bytes(stated));
+        std::fs::write(&path, &bytes).unwrap();
+        let done = run(["peaks", name, "--json"]);
+        let answer = json(&done);
+        assert_eq!(answer["n"].as_u64(), Some(n as u64), "{stated:#x}");
+        assert!((answer["lines"][0]["hertz"].as_f64().unwrap() - 1000.0).abs() < 0.01);
+        let said = stderr(&done);
+        assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{stated:#x}: {said}");
+    }
 }
 
 #[test]

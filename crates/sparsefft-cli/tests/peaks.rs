@@ -80,7 +80,7 @@ fn real_signals_give_both_sides_and_a_one_sided_table() {
     let row = text.lines().find(|l| l.trim_start().starts_with("100 ")).expect("a row for bin 100");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1], "100", "{text}"); // Hz
-    assert_eq!(cells[2], "-6.02", "{text}"); // |X|/n = 1/2
+    assert_eq!(cells[2], "0.00", "{text}"); // |X|/n = 1/2
     assert!(!text.contains("1948"), "{text}");
     assert!(text.contains("mirror"), "{text}");
 }
@@ -235,4 +235,33 @@ fn an_answer_that_is_not_certified_is_exit_3() {
     let v = json(&out);
     assert_eq!((v["verdict"].as_str(), v["mode"].as_str()), (Some("complete"), Some("survey")));
     assert!(v["sweeps"].as_array().unwrap().len() == 1, "{}", v["sweeps"]);
+}
+
+/// A time that is too short leaves what a part of the samples tells; one that suffices changes nothing.
+#[test]
+fn time_bounds_the_search() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut noise = noise(4);
+    let mut last = 0.0;
+    let x: Vec<f64> = (0..1 << 20)
+        .map(|t| {
+            last = 0.98 * last + noise();
+            last + 3.0 * (0.7 * f64::from(t)).sin()
+        })
+        .collect();
+    let file = npy_f8(dir.path(), "x.npy", &x);
+    let file = file.to_str().unwrap();
+    let short = run(["peaks", file, "--time", "1ms", "--json"]);
+    assert_eq!(short.status.code(), Some(3), "{}", stderr(&short));
+    let v = json(&short);
+    assert_eq!(v["verdict"], "partial");
+    let codes: Vec<&str> =
+        v["reasons"].as_array().unwrap().iter().map(|r| r["code"].as_str().unwrap()).collect();
+    assert!(codes.contains(&"time") && !codes.contains(&"quick"), "{codes:?}");
+    let long = json(&run(["peaks", file, "--time", "10min", "--json"]));
+    let usual = json(&run(["peaks", file, "--json"]));
+    assert_eq!((&long["verdict"], &long["lines"]), (&usual["verdict"], &usual["lines"]));
+    assert_eq!(long["verdict"], "complete");
+    refused(&run(["peaks", file, "--time", "soon"]), &["error"]);
+    refused(&run(["peaks", file, "--time", "1s", "--mode", "grid"]), &["error"]);
 }

@@ -24,6 +24,7 @@ fn help() {
     compare("help", &stdout(&run(["--help"])));
     for command in [
         "demo",
+        "info",
         "peaks",
         "sketch",
         "merge",

@@ -97,6 +97,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         full_scale: 1.0,
         tones: None,
         findings: None,
+        doubts: Vec::new(),
         cost: Cost::of(&spectrum),
     };
     let right = tones.iter().filter(|(f, _)| spectrum.value(*f) != Complex::ZERO).count();

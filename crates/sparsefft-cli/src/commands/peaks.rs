@@ -1,5 +1,6 @@
 //! `sparsefft peaks`: the main job.
 
+use super::deadline::find_within;
 use super::search::{Mode, Search, exit};
 use crate::Exit;
 use crate::input::{Options, Parts, Recording};
@@ -19,17 +20,19 @@ use std::path::PathBuf;
   sparsefft peaks signal.npy --rate 20M    the same, with frequencies in Hz
   sparsefft peaks signal.npy -k 50 --json  the 50 largest, as JSON
   sparsefft peaks radio.cf32 --accuracy 1e-4   tones to a ten-thousandth of a bin
+  sparsefft peaks long.cs16 --time 10s     what can be told within ten seconds
   sparsefft peaks part1.npy part2.npy      the parts of one recording, in order
   sparsefft peaks radio.sigmf-meta --sigmf radio.sigmf-meta   annotate a SigMF recording
   rtl_sdr -s 2.4M -n 64M - | sparsefft peaks - --format cu8 --rate 2.4M
 
-First a part of the samples is searched. If that settles it, the table shows |X|/n in dB, the phase
-in radians, and the SNR in one bin of the whole record. If not, all samples are surveyed: lines with
-their SNR against the local floor, bands, bursts, sweeps, and what belongs together.
+First a part of the samples is searched. If that settles it, the table shows the level of each tone
+(the peak value of the sinusoid in dB: |X|/n, of real samples 2|X|/n), its phase in radians, and the
+SNR in one bin of the whole record. If not, all samples are surveyed: lines with their SNR against the
+local floor, bands, bursts, sweeps, and what belongs together.
 Exit codes: 0 found, 1 nothing above the noise, 2 usage or input error, 3 not certified.")]
 pub struct Args {
-    /// The recording: .npy, .wav, .sigmf-meta, .sigmf, raw samples; - is standard input; http://…
-    /// is read by ranges. Several files are the parts of one recording, in order
+    /// The recording: .npy, .wav, .flac, .mp3, .sigmf-meta, .sigmf, raw samples …; - is standard
+    /// input; http://… is read by ranges. Several files are the parts of one recording, in order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -46,6 +49,16 @@ pub struct Args {
     /// Survey all samples, without a sparse search before it
     #[arg(long, conflicts_with_all = ["no_dense", "mode", "algorithm"], help_heading = "Search")]
     thorough: bool,
+
+    /// Stop after this time (10s, 500ms, 2min): what was found until then is given as partial
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::units::time,
+        conflicts_with_all = ["no_dense", "thorough", "mode", "algorithm", "device"],
+        help_heading = "Search"
+    )]
+    time: Option<std::time::Duration>,
 
     /// Standard deviation in bins to which tones shall be known; finer ones read more samples
     #[arg(long, value_name = "BINS", help_heading = "Search")]
@@ -105,15 +118,22 @@ pub fn run(args: &Args) -> Result<Exit> {
             first: recording.skipped,
         };
         let title = format!("{}: {}", file.display(), recording.description);
-        let exit = search(args, &recording, &title, Some(&source), |s| View::new(s, &recording));
+        let doubts = recording.doubts();
+        doubts.iter().for_each(|d| note(&d.text));
+        let exit = search(args, &recording, &title, Some(&source), |s| View {
+            doubts: doubts.clone(),
+            ..View::new(s, &recording)
+        });
         if let Some((fetched, size)) = recording.fetched() {
             note(&format!("fetched {fetched} of {size} bytes"));
         }
         return exit;
     }
     let parts = Parts::open(&args.files, &args.input)?;
+    let doubts = parts.first().doubts();
+    doubts.iter().for_each(|d| note(&d.text));
     search(args, &parts, &parts.description(), None, |s| {
-        let mut view = View::new(s, parts.first());
+        let mut view = View { doubts: doubts.clone(), ..View::new(s, parts.first()) };
         view.cost.bytes_read = parts.fetched();
         view
     })
@@ -153,7 +173,10 @@ fn search<S: Samples>(
     });
     let annotated = annotated.transpose()?;
     let effort = args.thorough.then_some(Effort::Thorough);
-    let answer = spin("transforming", || args.search.answer(&plan, signal, args.mode, effort))?;
+    let answer = spin("transforming", || match args.time {
+        Some(time) => find_within(&args.search.find(&plan, signal), signal, time),
+        None => args.search.answer(&plan, signal, args.mode, effort),
+    })?;
     let view = view(&answer.spectrum);
     let cost = answer.cost.fetched(view.cost.bytes_read);
     let (tones, findings) = (answer.tones.as_ref(), answer.findings.as_ref());
@@ -197,8 +220,16 @@ pub fn show(view: &View<'_>, recipe: &Recipe, title: &str, form: Open) -> Result
         }
         text +=
             &format!("{}\n", style.verdict(certificate.is_reliable(), &certificate.to_string()));
+        // The first reason is the certificate's own.
+        let reasons = view.findings.map_or(&[][..], |f| &f.reasons);
+        for reason in reasons.iter().filter(|r| r.code != "not_sparse") {
+            text += &format!("note: {}\n", reason.text);
+        }
         if spectrum.peaks().is_empty() {
-            text += "nothing stands above the noise\n";
+            text += match certificate.is_reliable() {
+                true => "nothing stands above the noise\n",
+                false => "no line could be confirmed\n",
+            };
         } else {
             text += &format!("\n{}", output::table(view, ROWS, style));
             if view.strongest().len() > ROWS {

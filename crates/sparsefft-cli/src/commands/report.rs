@@ -4,14 +4,16 @@ use super::search::{Search, exit};
 use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::atomic::Atomic;
+use crate::output::plot::Theme;
 use crate::output::progress::{Bar, note, spin};
 use crate::output::report::{Page, page};
+use crate::output::waterfall::Waterfall;
 use crate::output::{View, background, zoom};
 use anyhow::Result;
 use sparsefft::Samples;
 use std::path::PathBuf;
 
-/// Write one HTML page: zoomable spectrum, table, evidence, card of the run
+/// Write one HTML page: zoomable spectrum, waterfall, table, evidence, card of the run
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   sparsefft report radio.sigmf-meta -o report.html    open it in any browser, no network needed
@@ -38,6 +40,10 @@ pub struct Args {
     input: Options,
 }
 
+/// Blocks of the picture over time, and samples in each.
+const BLOCKS: (u64, u64) = (200, 4096);
+/// Shorter recordings have no picture over time.
+const SHORT: u64 = 64;
 /// Above this length the evidence must be asked for.
 const LONG: u64 = 1 << 28;
 
@@ -66,7 +72,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     drop(bar);
     let title = args.file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+    let waterfall = match recording.len() {
+        // Too short for blocks.
+        0..SHORT => None,
+        _ => {
+            let (size, theme) = ((1150.0, 520.0), Theme::Light);
+            let made = Waterfall::new(&recording, BLOCKS, "", size, theme)?;
+            Some(made.scene.to_png(1.0)?)
+        }
+    };
     let html = page(&Page {
+        waterfall: waterfall.as_deref(),
         view: &view,
         recipe: plan.recipe(),
         hold: &hold,

@@ -35,7 +35,7 @@ pub struct Search {
     pub tolerance: f64,
 
     /// Never read the whole signal, even if nothing else gives a certified answer
-    #[arg(long)]
+    #[arg(long, visible_alias = "quick")]
     pub no_dense: bool,
 
     /// Where to compute: auto, cpu, cuda or cuda:NUMBER (a GPU; nothing else is used then)
@@ -133,15 +133,21 @@ impl Search {
             return Ok(Found { spectrum, tones: Some(tones), findings: None, cost });
         }
         let effort = if self.no_dense { Effort::Quick } else { effort.unwrap_or_default() };
-        let mut find = Find::new().hints(plan.problem().clone()).seed(self.seed).effort(effort);
-        if let Some(k) = self.k {
-            // A real tone has two coefficients, and is one line.
-            find = find.at_most(if signal.is_real() { k.div_ceil(2) } else { k });
-        }
-        let findings = find.run(signal)?;
+        let findings = self.find(plan, signal).effort(effort).run(signal)?;
         cost.add_findings(&findings);
         let tones = findings.tones().cloned();
         Ok(Found { spectrum: findings.to_spectrum(), tones, findings: Some(findings), cost })
+    }
+
+    /// How to look for whatever is there.
+    pub fn find<S: Samples>(&self, plan: &Plan, signal: &S) -> Find {
+        let find = Find::new().hints(plan.problem().clone()).seed(self.seed);
+        match self.k {
+            // A real tone has two coefficients, and is one line.
+            Some(k) if signal.is_real() => find.at_most(k.div_ceil(2)),
+            Some(k) => find.at_most(k),
+            None => find,
+        }
     }
 
     /// The plan for a signal of n samples.

@@ -158,6 +158,7 @@ pub fn merge(args: &MergeArgs) -> Result<Exit> {
         full_scale: label.full_scale,
         tones: None,
         findings: None,
+        doubts: Vec::new(),
         cost: Cost::of(&spectrum),
     };
     let kind = if merged.is_real() { "real" } else { "complex" };

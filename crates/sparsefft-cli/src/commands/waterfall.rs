@@ -4,22 +4,23 @@ use super::plot::{Look, Picture};
 use crate::Exit;
 use crate::input::{Options, Recording};
 use crate::output::atomic::Atomic;
-use crate::output::print;
-use crate::output::progress::Bar;
-use crate::output::waterfall::{Axes, dots, draw, tracks};
+use crate::output::progress::spin;
+use crate::output::waterfall::Waterfall;
+use crate::output::{Events, View, print};
 use crate::units;
 use anyhow::{Result, ensure};
-use serde_json::json;
-use sparsefft::Samples;
+use serde_json::{Value, json};
+use sparsefft::{Samples, find};
 use std::path::PathBuf;
 
 /// Draw peaks over time blocks, with tracks of drifting tones
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   sparsefft waterfall radio.sigmf-meta -o waterfall.png
-  sparsefft waterfall radio.sigmf-meta -o waterfall.png --json    the tracks as JSON, too
+  sparsefft waterfall radio.sigmf-meta -o waterfall.png --json    tracks and bursts as JSON, too
 
-It reads BLOCKS short pieces, evenly spread, not the whole recording.")]
+It reads BLOCKS short pieces, evenly spread, not the whole recording; to list bursts and sweeps, --json
+may read all of it.")]
 pub struct Args {
     /// The recording; - is standard input
     #[arg(value_name = "FILE")]
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "8192", value_parser = units::positive)]
     width: u64,
 
-    /// Print the tracks as one JSON object
+    /// Print tracks, bursts and sweeps as one JSON object
     #[arg(long)]
     json: bool,
 
@@ -61,25 +62,16 @@ pub fn run(args: &Args) -> Result<Exit> {
         args.width
     );
     let file = Atomic::create_beside(&args.output, std::slice::from_ref(&args.file))?;
-    let width = args.width.min(n / 2);
-    let blocks = args.blocks.min(n / width * 2) as usize;
-    let bar = Bar::steps("waterfall", blocks as u64);
-    let rows = dots(&recording, blocks, width, || bar.add(1))?;
-    drop(bar);
-    let tracks = tracks(&rows, width, (blocks / 10).max(3));
-    let axes = Axes {
-        rate: recording.rate,
-        center: recording.center,
-        real: recording.is_real(),
-        full_scale: recording.full_scale(),
-        n,
-        width,
-    };
     let title = args.file.file_name().map_or_else(String::new, |f| f.to_string_lossy().into());
     let (size, theme) = (args.look.size((1200, 800)), args.look.theme());
-    let scene = draw(&rows, &tracks, &axes, &title, size, theme);
+    let Waterfall { scene, rows, tracks, axes } =
+        Waterfall::new(&recording, (args.blocks, args.width), &title, size, theme)?;
     kind.write(&scene, &title, file)?;
     if args.json {
+        let blocks = rows.len();
+        let findings = spin("looking for bursts", || find(&recording))?;
+        let spectrum = findings.to_spectrum();
+        let events = Events::new(&View::new(&spectrum, &recording), &findings);
         let list: Vec<_> = tracks
             .iter()
             .map(|t| {
@@ -94,14 +86,19 @@ pub fn run(args: &Args) -> Result<Exit> {
                 })
             })
             .collect();
-        let answer = json!({
+        let mut answer = json!({
             "schema": 1,
             "n": n,
             "rate": axes.rate,
             "blocks": blocks,
-            "width": width,
+            "width": axes.width,
             "tracks": list,
         });
+        if let (Some(answer), Value::Object(events)) =
+            (answer.as_object_mut(), serde_json::to_value(events)?)
+        {
+            answer.extend(events);
+        }
         print(&format!("{answer}\n"))?;
     }
     Ok(if rows.iter().all(Vec::is_empty) { Exit::Nothing } else { Exit::Found })

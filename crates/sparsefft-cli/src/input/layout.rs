@@ -141,6 +141,14 @@ macro_rules! with_reader {
 }
 
 impl Layout {
+    /// The smallest and the largest value that a number can have; floats have none.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let scale = self.number.full_scale();
+        let signed = !matches!(self.number, Number::U8 | Number::U16 | Number::U32 | Number::U64);
+        let (low, high) = if signed { (-scale, scale - 1.0) } else { (0.0, 2.0 * scale - 1.0) };
+        (!self.number.is_float()).then_some((low - self.bias, high - self.bias))
+    }
+
     /// Bytes of one sample.
     pub fn sample_size(&self) -> u64 {
         self.number.size() * if self.complex { 2 } else { 1 }

@@ -3,8 +3,14 @@
 //! A reader looks at the header only and says where the samples lie; nothing is loaded. The map
 //! is advised for random access, since read-ahead would pull many times the bytes we need. Of long
 //! files, scattered samples are read by position (`scattered`), which keeps memory small; of those
-//! behind an address, by range requests (`http`).
+//! behind an address, by range requests (`http`). Compressed sound is decoded into a temporary file
+//! first (`audio`).
 
+#[cfg(feature = "audio")]
+mod audio;
+mod doubt;
+mod foreign;
+mod format;
 #[cfg(feature = "http")]
 mod http;
 mod layout;
@@ -16,11 +22,14 @@ pub mod sigmf;
 mod stdin;
 pub mod wav;
 
+pub use doubt::{Doubt, Fit, name as type_name, words as type_words};
 pub use layout::{Layout, Number};
 pub use parts::Parts;
 
+use crate::output::progress::note;
 use crate::units;
 use anyhow::{Context, Result, bail, ensure};
+use format::{Format, by_extension, named, sniff};
 use memmap2::{Advice, Mmap};
 use num_complex::Complex;
 use sparsefft::{Error, Line, Samples};
@@ -32,7 +41,8 @@ use std::path::Path;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Input")]
 pub struct Options {
-    /// Format: npy, wav, sigmf, or raw samples such as cf32, cs16_be, u8 [default: by extension]
+    /// Format: npy, wav, sigmf, audio (FLAC, AIFF, Ogg, MP3, AAC, ALAC, CAF), or raw samples such as
+    /// cf32, cs16_be, u8 [default: by extension]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 
@@ -63,16 +73,6 @@ pub struct Options {
     /// Read this many samples [default: all]
     #[arg(long, value_name = "N", value_parser = units::positive)]
     pub count: Option<u64>,
-}
-
-/// The formats.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Format {
-    Npy,
-    Wav,
-    Sigmf,
-    SigmfArchive,
-    Raw(raw::Type),
 }
 
 /// Where the bytes of a recording are.
@@ -109,11 +109,13 @@ struct Found {
     center: Option<f64>,
     sigmf: Option<serde_json::Value>,
     raw: Option<raw::Type>,
+    /// What a reader should know, in a sentence.
+    note: Option<String>,
 }
 
 impl Found {
     fn plain(layout: Layout) -> Self {
-        Found { layout, rate: None, center: None, sigmf: None, raw: None }
+        Found { layout, rate: None, center: None, sigmf: None, raw: None, note: None }
     }
 }
 
@@ -137,14 +139,18 @@ impl Recording {
         let map = map(&file)?;
         let format = match &options.format {
             Some(name) => named(name)?,
-            None => sniff(&map).context(
-                "its format cannot be told; name it with --format, for example --format cf32",
-            )?,
+            None => sniff(&map).with_context(|| {
+                foreign::name(&map, None).unwrap_or_else(|| {
+                    "its format cannot be told; name it with --format, for example --format cf32"
+                        .into()
+                })
+            })?,
         };
         let found = match format {
             Format::Sigmf => {
                 bail!("SigMF needs two files; give the path of the .sigmf-meta file instead")
             }
+            Format::Audio => return Self::open_audio(file, &map, Path::new("-"), options),
             format => read_header(format, &map, map.len() as u64, options)?,
         };
         Self::finish(file, map, found, options)
@@ -186,15 +192,50 @@ impl Recording {
         let file = open(path)?;
         let map = map(&file)?;
         let format = match format.or_else(|| sniff(&map)) {
+            // A name is weaker evidence than what the file begins with.
+            Some(Format::Audio) => sniff(&map).unwrap_or(Format::Audio),
             Some(format) => format,
-            None => bail!(
-                "its format cannot be told from its name; name it with --format: npy, wav, sigmf \
-                 or one of {}",
-                raw::NAMES
-            ),
+            None => match foreign::name(&map, Some(path)) {
+                Some(sentence) => bail!(sentence),
+                None => bail!(
+                    "its format cannot be told from its name; name it with --format: npy, wav, \
+                     sigmf, audio or one of {}",
+                    raw::NAMES
+                ),
+            },
         };
+        if format == Format::Audio {
+            return Self::open_audio(file, &map, path, options);
+        }
         let found = read_header(format, &map, map.len() as u64, options)?;
         Self::finish(file, map, found, options)
+    }
+
+    #[cfg(not(feature = "audio"))]
+    fn open_audio(_: File, map: &Mmap, path: &Path, _: &Options) -> Result<Self> {
+        let named = foreign::name(map, Some(path));
+        bail!(named.unwrap_or_else(|| {
+            "compressed sound is not read by this build; build it with --features audio".into()
+        }))
+    }
+
+    /// Decodes a file into a temporary one.
+    #[cfg(feature = "audio")]
+    fn open_audio(file: File, head: &Mmap, path: &Path, options: &Options) -> Result<Self> {
+        use std::io::Seek;
+        if foreign::is_opus(head) {
+            bail!(foreign::name(head, Some(path)).unwrap_or_default());
+        }
+        ensure!(options.row.is_none(), "--row is for two-dimensional .npy arrays; use --channel");
+        let mut input = file.try_clone().context("it cannot be read")?;
+        input.rewind().context("it cannot be read")?;
+        let extension = path.extension().and_then(|e| e.to_str());
+        let work = || audio::decode(input, extension, options);
+        let decoded = crate::output::progress::spin("decoding", work)?;
+        decoded.notes.iter().for_each(|n| note(n));
+        let map = map(&decoded.file)?;
+        let found = Found { rate: decoded.rate, ..Found::plain(decoded.layout) };
+        Self::finish(decoded.file, map, found, options)
     }
 
     fn open_sigmf(path: &Path, options: &Options) -> Result<Self> {
@@ -231,6 +272,7 @@ impl Recording {
     }
 
     fn new(bytes: Bytes, layout: Layout, found: Found, options: &Options) -> Result<Self> {
+        found.note.iter().for_each(|text| note(text));
         /// Beyond these, frequencies and times in the answer would overflow.
         const LARGEST: f64 = 1e18;
         let (rate, center) = (options.rate.or(found.rate), options.center.or(found.center));
@@ -267,6 +309,31 @@ impl Recording {
             Bytes::Remote(remote) => Some((remote.object.fetched(), remote.object.size())),
             _ => None,
         }
+    }
+
+    /// How well every sample type fits raw samples, that which was read first; nothing for other
+    /// formats, whose header knows, and for those from afar.
+    pub fn fits(&self) -> Vec<Fit> {
+        let (Some(kind), Bytes::Map(map) | Bytes::Long(map, _)) = (self.raw, &self.bytes) else {
+            return Vec::new();
+        };
+        let end = self.layout.end().unwrap_or(0) as usize;
+        let all = &map[self.layout.offset as usize..end];
+        if all.len() <= doubt::WINDOW * doubt::WINDOWS {
+            return doubt::fits(all, kind);
+        }
+        let start = |i: usize| {
+            let at = (all.len() - doubt::WINDOW) as u128 * i as u128 / (doubt::WINDOWS - 1) as u128;
+            // Whole samples of every type.
+            at as usize / 16 * 16
+        };
+        let windows = (0..doubt::WINDOWS).flat_map(|i| &all[start(i)..start(i) + doubt::WINDOW]);
+        doubt::fits(&windows.copied().collect::<Vec<u8>>(), kind)
+    }
+
+    /// Whether the samples look like another type than the one that was read.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        doubt::doubt(&self.fits()).into_iter().collect()
     }
 
     /// Where the samples lie.
@@ -341,12 +408,13 @@ fn read_header(format: Format, file: &[u8], size: u64, options: &Options) -> Res
                 header.rate > 0.0 || options.rate.is_some(),
                 "the WAV header says 0 samples per second; give the true rate with --rate"
             );
-            Ok(Found { rate: Some(header.rate), ..Found::plain(layout) })
+            Ok(Found { rate: Some(header.rate), note: header.note, ..Found::plain(layout) })
         }
         Format::Sigmf | Format::SigmfArchive => {
             let archive = sigmf::archive(file)?;
             read_sigmf(sigmf::parse(archive.meta)?, archive.offset, archive.size, options)
         }
+        Format::Audio => bail!("compressed sound is decoded from a file; give its path"),
         Format::Raw(mut kind) => {
             ensure!(options.channel.is_none(), "raw samples have no channels; leave out --channel");
             if options.iq {
@@ -431,45 +499,7 @@ fn read_sigmf(meta: sigmf::Meta, offset: u64, size: u64, options: &Options) -> R
         Some(center) => Some(center),
         None => part.center.map_err(anyhow::Error::msg)?,
     };
-    Ok(Found { layout, rate, center, sigmf: Some(meta.json), raw: None })
-}
-
-/// The format of this name.
-fn named(name: &str) -> Result<Format> {
-    match name {
-        "npy" => Ok(Format::Npy),
-        "wav" => Ok(Format::Wav),
-        "sigmf" => Ok(Format::Sigmf),
-        "sigmf-archive" => Ok(Format::SigmfArchive),
-        _ => raw::Type::parse(name).map(Format::Raw).with_context(|| {
-            format!("the format '{name}' is not known; one of npy, wav, sigmf, {}", raw::NAMES)
-        }),
-    }
-}
-
-/// The format that a file name tells.
-fn by_extension(path: &Path) -> Option<Format> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    match extension.as_str() {
-        "npy" => Some(Format::Npy),
-        "wav" | "wave" | "rf64" | "bw64" => Some(Format::Wav),
-        "sigmf-meta" | "sigmf-data" => Some(Format::Sigmf),
-        "sigmf" => Some(Format::SigmfArchive),
-        other => raw::Type::parse(other).map(Format::Raw),
-    }
-}
-
-/// The format that the first bytes tell.
-fn sniff(file: &[u8]) -> Option<Format> {
-    if file.starts_with(npy::MAGIC) {
-        Some(Format::Npy)
-    } else if wav::is_wav(file) {
-        Some(Format::Wav)
-    } else if file.get(257..262) == Some(b"ustar") {
-        Some(Format::SigmfArchive)
-    } else {
-        None
-    }
+    Ok(Found { layout, rate, center, sigmf: Some(meta.json), raw: None, note: None })
 }
 
 /// Reads all of a file or of a pipe.
@@ -529,163 +559,4 @@ fn map(file: &File) -> Result<Mmap> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn opened(name: &str, bytes: &[u8], options: &Options) -> Result<Recording> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes)?;
-        Recording::open(&path, options)
-    }
-
-    fn wav(rate: u32) -> Vec<u8> {
-        let mut f = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
-        f.extend(rate.to_le_bytes());
-        f.extend((2 * rate).to_le_bytes());
-        f.extend(b"\x02\0\x10\0data\x08\0\0\0\x01\0\x02\0\x03\0\x04\0");
-        f
-    }
-
-    /// One sample at a time, lines, and ranges, of the whole and of a part.
-    #[test]
-    fn all_ways_of_reading_agree() {
-        let bytes: Vec<u8> = (0..40).collect();
-        for (skip, count) in [(0, None), (3, None), (3, Some(9)), (0, Some(5))] {
-            let options = Options { skip, count, ..Options::default() };
-            let found = opened("x.cs8", &bytes, &options).unwrap();
-            let n = count.unwrap_or(20 - skip);
-            assert_eq!((found.len(), found.layout().n, found.skipped), (n, n, skip));
-            assert_eq!((found.layout().offset, found.fetched()), (2 * skip, None));
-            let sample = |t: u64| {
-                let at = 2.0 * (skip + t % n) as f64;
-                Complex::new(at, at + 1.0)
-            };
-            let indices = [n - 1, 0, 2];
-            let mut some = [Complex::ZERO; 3];
-            found.read(&indices, &mut some).unwrap();
-            assert_eq!(some, indices.map(sample));
-            let mut range = [Complex::ZERO; 3];
-            found.read_range(1, &mut range).unwrap();
-            assert_eq!(range, [1, 2, 3].map(sample));
-            let mut lines = [Line::ZERO; 2];
-            found.read_lines(n - 2, 3, &mut lines).unwrap();
-            for (line, first) in lines.iter().zip([n - 2, n + 1]) {
-                (0..4).for_each(|tau| assert_eq!(line.lane(tau), sample(first + tau as u64)));
-            }
-        }
-        for (skip, count, word) in [(20, None, "--skip 20"), (3, Some(18), "--count 18")] {
-            let options = Options { skip, count, ..Options::default() };
-            let error = format!("{:#}", opened("x.cs8", &bytes, &options).err().unwrap());
-            assert!(error.contains(word), "{error}");
-        }
-    }
-
-    #[test]
-    fn recordings_know_their_kind() {
-        for (name, real, full_scale, step) in [
-            ("x.cs8", false, 128.0, 1.0),
-            ("x.u16", true, 32_768.0, 1.0),
-            ("x.f32", true, 1.0, 0.0),
-            ("x.cf32", false, 1.0, 0.0),
-        ] {
-            let found = opened(name, &[0; 16], &Options::default()).unwrap();
-            assert_eq!((found.is_real(), found.resolution()), (real, step), "{name}");
-            assert_eq!(found.full_scale(), full_scale, "{name}");
-            let kind = raw::Type::parse(&name[2..]);
-            assert_eq!((found.raw, found.rate, found.center), (kind, None, None), "{name}");
-        }
-        let found = opened("x.wav", &wav(8000), &Options::default()).unwrap();
-        assert_eq!((found.raw, found.rate, found.len()), (None, Some(8000.0), 4));
-        let options = Options { rate: Some(5.0), ..Options::default() };
-        assert_eq!(opened("x.wav", &wav(0), &options).unwrap().rate, Some(5.0));
-        assert!(opened("x.wav", &wav(0), &Options::default()).is_err());
-    }
-
-    #[test]
-    fn names_and_first_bytes_tell_the_format() {
-        let raw = |name: &str| raw::Type::parse(name).map(Format::Raw);
-        for (name, format) in [
-            ("npy", Some(Format::Npy)),
-            ("wav", Some(Format::Wav)),
-            ("sigmf", Some(Format::Sigmf)),
-            ("sigmf-archive", Some(Format::SigmfArchive)),
-            ("cs16_be", raw("cs16_be")),
-            ("wave", None),
-        ] {
-            assert_eq!(named(name).ok(), format, "{name}");
-        }
-        for (path, format) in [
-            ("d.wav/x.NPY", Some(Format::Npy)),
-            ("x.wav", Some(Format::Wav)),
-            ("x.WAVE", Some(Format::Wav)),
-            ("x.rf64", Some(Format::Wav)),
-            ("x.bw64", Some(Format::Wav)),
-            ("x.sigmf-meta", Some(Format::Sigmf)),
-            ("x.sigmf-data", Some(Format::Sigmf)),
-            ("x.sigmf", Some(Format::SigmfArchive)),
-            ("x.cu8", raw("cu8")),
-            ("x.dat", None),
-            ("npy", None),
-        ] {
-            assert_eq!(by_extension(Path::new(path)), format, "{path}");
-        }
-        let mut tar = vec![0; 512];
-        assert_eq!(sniff(&tar), None);
-        tar[257..262].copy_from_slice(b"ustar");
-        assert_eq!(sniff(&tar), Some(Format::SigmfArchive));
-        assert_eq!(sniff(b"\x93NUMPY\x01\0"), Some(Format::Npy));
-        assert_eq!(sniff(&wav(1)), Some(Format::Wav));
-        assert_eq!(sniff(b""), None);
-    }
-
-    /// Bytes around the samples, and channels side by side.
-    #[test]
-    fn samples_of_a_sigmf_dataset_lie_between_what_surrounds_them() {
-        let text = br#"{"global":{"core:datatype":"ci16_le","core:num_channels":3,
-                "core:trailing_bytes":5},
-            "captures":[{"core:sample_start":0,"core:header_bytes":7}]}"#;
-        let found = |size, skip, count, channel| {
-            let options = Options { skip, count, channel, ..Options::default() };
-            probe_sigmf(text, size, &options)
-        };
-        let whole = found(12 + 120, 0, None, Some(2)).unwrap();
-        assert_eq!((whole.offset, whole.stride, whole.n), (7 + 8, 12, 10));
-        let part = found(12 + 120, 4, Some(6), Some(0)).unwrap();
-        assert_eq!((part.offset, part.stride, part.n), (7 + 48, 12, 6));
-        for (size, skip, count, channel, word) in [
-            (12 + 120, 0, None, None, "3 channels"),
-            (12 + 120, 0, None, Some(3), "0 to 2"),
-            (12 + 11, 0, None, Some(0), "holds no sample"),
-            (11, 0, None, Some(0), "holds no sample"),
-            (12 + 121, 0, None, Some(0), "not a whole number of 12-byte samples"),
-            (12 + 120, 10, None, Some(0), "--skip 10"),
-            (12 + 120, 0, Some(11), Some(0), "--count 11"),
-        ] {
-            let error = format!("{:#}", found(size, skip, count, channel).unwrap_err());
-            assert!(error.contains(word), "{size} {skip} {count:?} {channel:?}: {error}");
-        }
-        // A capture that begins behind the last of ten samples.
-        let text = br#"{"global":{"core:datatype":"cf32"},
-            "captures":[{"core:sample_start":0},{"core:sample_start":10}]}"#;
-        let error = probe_sigmf(text, 80, &Options::default()).unwrap_err().to_string();
-        assert!(error.contains("capture at sample 10, but there are 10 samples"), "{error}");
-        assert_eq!(probe_sigmf(text, 88, &Options::default()).unwrap().n, 11);
-        // Of a part, what is cut off behind it does not matter.
-        assert_eq!(found(12 + 121, 0, Some(10), Some(0)).unwrap().n, 10);
-    }
-
-    #[test]
-    fn whole_files_and_those_that_are_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        std::fs::write(&path, b"abc").unwrap();
-        assert_eq!(read_whole(&path).unwrap(), b"abc");
-        assert!(read_whole(dir.path()).unwrap_err().to_string().contains("directory"));
-        let none = read_whole(&dir.path().join("none")).unwrap_err().to_string();
-        assert!(none.contains("no such file"), "{none}");
-        // A file where a directory should be is neither missing nor forbidden.
-        let other = read_whole(&path.join("y")).unwrap_err().to_string();
-        assert!(other.contains("cannot be opened"), "{other}");
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! WAV: RIFF, RF64 and BW64 with PCM of 8, 16, 24 or 32 bits or floats.
 //!
 //! The file is a list of chunks; `fmt ` says how a sample is stored, `data` holds them. RF64
-//! keeps sizes above 4 GiB in a chunk `ds64`. Recorders that were interrupted leave the size of
-//! `data` at 0 or at its maximum: the rest of the file counts then.
+//! keeps sizes above 4 GiB in a chunk `ds64`. Programs that write into a pipe, and recorders that
+//! were interrupted, leave a size of `data` that is no length: the rest of the file counts then. So
+//! it does where the file ends before its samples do.
 
 use super::layout::{Layout, Number};
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +18,15 @@ pub struct Header {
     pub rate: f64,
     offset: u64,
     size: u64,
+    /// What a reader should know of its length, in a sentence.
+    pub note: Option<String>,
 }
+
+/// Sizes of `data` that stand for "not known": 0 and 2^32 - 1, and 2^31 less up to 64 KiB, the largest
+/// size of signed 32-bit programs that keep room for a header and for whole samples (ffmpeg and sox
+/// write such into a pipe).
+const UNKNOWN: [std::ops::RangeInclusive<u32>; 3] =
+    [0..=0, 0x7FFF_0000..=0x8000_0000, u32::MAX..=u32::MAX];
 
 /// Whether a file starts like a WAV.
 pub fn is_wav(file: &[u8]) -> bool {
@@ -59,21 +68,9 @@ pub fn parse(file: &[u8]) -> Result<Header> {
                 let format: Format =
                     format.context("the WAV file has no 'fmt ' chunk before its data")?;
                 let held = file.len() as u64 - body as u64;
-                let stated = match (size, long_size) {
-                    (u32::MAX, Some(long)) if long > 0 => long,
-                    // Unfinished or streamed: the length was never filled in.
-                    (u32::MAX | 0, _) => held - held % format.block(),
-                    (size, _) => u64::from(size),
-                };
+                let (size, note) = length(size, long_size, held - held % format.block());
                 ensure!(
-                    stated <= held,
-                    "the header promises {} of samples but only {} follow; the file is truncated \
-                     or its header is wrong, copy it again",
-                    crate::units::bytes(stated),
-                    crate::units::bytes(held)
-                );
-                ensure!(
-                    stated >= format.block(),
+                    size >= format.block(),
                     "the WAV file holds no samples; give one with at least one sample"
                 );
                 return Ok(Header {
@@ -81,13 +78,44 @@ pub fn parse(file: &[u8]) -> Result<Header> {
                     channels: format.channels,
                     rate: format.rate,
                     offset: body as u64,
-                    size: stated,
+                    size,
+                    note,
                 });
             }
             _ => {}
         }
         // Chunks are padded to an even length.
         at = body.saturating_add(size as usize).saturating_add(size as usize % 2);
+    }
+}
+
+/// The bytes of samples, of which `held` follow, and what to say of it.
+fn length(size: u32, long_size: Option<u64>, held: u64) -> (u64, Option<String>) {
+    let stated = match long_size {
+        Some(long) if size == u32::MAX && long > 0 => Some(long),
+        _ if size == 0 || size == u32::MAX => None,
+        _ => Some(u64::from(size)),
+    };
+    let marker =
+        UNKNOWN.iter().any(|range| range.contains(&size)) && long_size.is_none_or(|l| l == 0);
+    let held_size = crate::units::bytes(held);
+    match stated {
+        Some(stated) if stated <= held => (stated, None),
+        Some(stated) if !marker => {
+            let note = format!(
+                "the header promises {} of samples, but the file ends after {held_size}; what is \
+                 there is read",
+                crate::units::bytes(stated)
+            );
+            (held, Some(note))
+        }
+        _ => {
+            let note = format!(
+                "the header does not say how long the recording is; all {held_size} that follow \
+                 are read"
+            );
+            (held, Some(note))
+        }
     }
 }
 
@@ -153,27 +181,7 @@ impl Header {
     /// A channel that does not exist, or a choice that has to be made.
     pub fn layout(&self, channel: Option<u64>, iq: bool) -> Result<Layout> {
         let block = self.number.size() * self.channels;
-        let channel = match (channel, iq, self.channels) {
-            (Some(_), true, _) => bail!("--channel and --iq exclude each other; leave one out"),
-            (None, true, 2) => 0,
-            (None, true, c) => bail!("--iq needs a file of 2 channels, not {c}"),
-            (Some(channel), false, channels) => {
-                ensure!(
-                    channel < channels,
-                    "--channel {channel} does not exist; channels are 0 to {}",
-                    channels - 1
-                );
-                channel
-            }
-            (None, false, 1) => 0,
-            (None, false, 2) => bail!(
-                "the file has 2 channels; pick one with --channel 0 or --channel 1, \
-                 or pair them as complex samples with --iq"
-            ),
-            (None, false, c) => {
-                bail!("the file has {c} channels; pick one with --channel 0 to {}", c - 1)
-            }
-        };
+        let channel = pick(self.channels, channel, iq)?;
         Ok(Layout {
             number: self.number,
             big_endian: false,
@@ -183,6 +191,34 @@ impl Header {
             n: self.size / block,
             bias: if self.number == Number::U8 { 128.0 } else { 0.0 },
         })
+    }
+}
+
+/// The channel to read of so many; with `iq` the first of a pair.
+///
+/// # Errors
+/// A channel that does not exist, or a choice that has to be made.
+pub fn pick(channels: u64, channel: Option<u64>, iq: bool) -> Result<u64> {
+    match (channel, iq, channels) {
+        (Some(_), true, _) => bail!("--channel and --iq exclude each other; leave one out"),
+        (None, true, 2) => Ok(0),
+        (None, true, c) => bail!("--iq needs a file of 2 channels, not {c}"),
+        (Some(channel), false, channels) => {
+            ensure!(
+                channel < channels,
+                "--channel {channel} does not exist; channels are 0 to {}",
+                channels - 1
+            );
+            Ok(channel)
+        }
+        (None, false, 1) => Ok(0),
+        (None, false, 2) => bail!(
+            "the file has 2 channels; pick one with --channel 0 or --channel 1, \
+             or pair them as complex samples with --iq"
+        ),
+        (None, false, c) => {
+            bail!("the file has {c} channels; pick one with --channel 0 to {}", c - 1)
+        }
     }
 }
 
@@ -298,9 +334,12 @@ mod tests {
 
     #[test]
     fn a_length_that_was_never_filled_in() {
-        for size in [0, u32::MAX] {
+        for size in [0, 0x7FFF_0024, 0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
             let f = file(b"RIFF", &[fmt(3, 1, 32), chunk(b"data", size, &[0; 10])]);
-            assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 2);
+            let header = parse(&f).unwrap();
+            assert_eq!(header.layout(None, false).unwrap().n, 2, "{size:#x}");
+            let note = header.note.unwrap();
+            assert!(note.contains("does not say how long") && note.contains("8 bytes"), "{note}");
         }
         // RF64, of which the long length was not filled in either.
         let ds64 = chunk(b"ds64", 28, &[0; 28]);
@@ -309,14 +348,38 @@ mod tests {
         assert_eq!(parse(&f).unwrap().layout(None, false).unwrap().n, 2);
     }
 
+    /// Whole samples of what is there, and a note that names both lengths.
+    #[test]
+    fn a_file_that_was_cut_off() {
+        for (size, long, follow, n) in
+            [(400u32, None, 11, 5), (u32::MAX - 3, None, 4, 2), (u32::MAX, Some(5u64 << 30), 8, 4)]
+        {
+            let mut chunks = vec![fmt(1, 1, 16), chunk(b"data", size, &vec![0; follow])];
+            if let Some(long) = long {
+                let mut ds64 = vec![0; 28];
+                ds64[8..16].copy_from_slice(&long.to_le_bytes());
+                chunks.insert(0, chunk(b"ds64", 28, &ds64));
+            }
+            let header = parse(&file(b"RF64", &chunks)).unwrap();
+            assert_eq!(header.layout(None, false).unwrap().n, n, "{size}");
+            let (stated, held) = (long.unwrap_or(u64::from(size)), 2 * n);
+            let note = header.note.unwrap();
+            for bytes in [stated, held] {
+                assert!(note.contains(&crate::units::bytes(bytes)), "{note}");
+            }
+        }
+        let whole = file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 4, &[0; 9])]);
+        assert_eq!(parse(&whole).unwrap().note, None);
+    }
+
     #[test]
     fn damaged_files_are_refused_in_words() {
         let good = file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 4, &[0; 4])]);
-        for cut in 0..good.len() {
+        for cut in 0..good.len() - 2 {
             assert!(parse(&good[..cut]).is_err(), "{cut}");
         }
         let cases = [
-            (file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 400, &[0; 4])]), "truncated"),
+            (file(b"RIFF", &[fmt(1, 1, 16), chunk(b"data", 400, &[0; 1])]), "no samples"),
             (file(b"RIFF", &[fmt(1, 1, 16)]), "data"),
             (file(b"RIFF", &[chunk(b"data", 4, &[0; 4])]), "fmt"),
             (file(b"RIFF", &[fmt(2, 1, 4), chunk(b"data", 4, &[0; 4])]), "not supported"),

@@ -3,7 +3,8 @@
 use super::View;
 
 /// The peaks as CSV with a header line. The columns `hertz` and `snr_db` are empty where the
-/// sample rate or the noise floor is not known.
+/// sample rate or the noise floor is not known. `level_db` is that of the sinusoid, as in the table:
+/// 2|X|/n of a real tone, |X|/n otherwise.
 pub fn csv(view: &View<'_>) -> String {
     let mut out =
         String::from("index,frequency,hertz,re,im,magnitude,phase,level_db,snr_db,bin,bin_std\n");
@@ -18,7 +19,7 @@ pub fn csv(view: &View<'_>) -> String {
             p.value.im,
             p.magnitude(),
             p.phase(),
-            view.level(p),
+            view.tone_level(p),
             view.bin(p).0,
             view.bin(p).1,
         );

@@ -3,6 +3,7 @@
 //! `schema` grows when a field changes its meaning; fields may be added without that.
 
 use super::View;
+use crate::input::Doubt;
 use serde::Serialize;
 use sparsefft::Recipe;
 use sparsefft::find as found;
@@ -37,6 +38,8 @@ pub struct Peaks {
     verdict: &'static str,
     /// What a reader should know.
     reasons: Vec<Reason>,
+    /// Whether the samples look like another type than the one that was read.
+    doubts: Vec<Doubt>,
     /// SNR in dB from which on a line was not overlooked; null where a mode asked for peaks alone.
     threshold_db: Option<f64>,
     /// Tones too near to be told apart.
@@ -213,6 +216,28 @@ impl Burst {
             high_hz: view.hertz(burst.high),
             power: burst.power,
             above_db: burst.above_db,
+        }
+    }
+}
+
+/// What happens at some time: bursts, sweeps, and whether that is all.
+#[derive(Debug, Serialize)]
+pub struct Events {
+    bursts: Vec<Burst>,
+    sweeps: Vec<Sweep>,
+    verdict: &'static str,
+    reasons: Vec<Reason>,
+}
+
+impl Events {
+    /// Those of findings, on the axes of a view.
+    pub fn new(view: &View<'_>, found: &found::Findings) -> Self {
+        let reasons = found.reasons.iter();
+        Events {
+            bursts: found.bursts.iter().map(|b| Burst::new(view, b)).collect(),
+            sweeps: found.sweeps.iter().map(|s| Sweep::new(view, s)).collect(),
+            verdict: found.outcome.name(),
+            reasons: reasons.map(|r| Reason { code: r.code, text: r.text.clone() }).collect(),
         }
     }
 }
@@ -456,6 +481,7 @@ impl Peaks {
                 .iter()
                 .map(|r| Reason { code: r.code, text: r.text.clone() })
                 .collect(),
+            doubts: view.doubts.clone(),
             threshold_db: view.findings.map(|f| f.threshold_db),
             clusters: clusters
                 .iter()

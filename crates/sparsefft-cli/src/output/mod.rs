@@ -8,6 +8,7 @@ mod cost;
 mod csv;
 pub mod findings;
 mod json;
+pub mod levels;
 mod npz;
 pub(crate) mod partial;
 pub mod plot;
@@ -17,16 +18,17 @@ pub mod recorder;
 pub mod report;
 pub mod scene;
 mod table;
+pub mod tracks;
 pub mod waterfall;
 pub mod zoom;
 
 pub use cost::Cost;
 pub use csv::csv;
-pub use json::{Peaks, Plan as PlanJson};
+pub use json::{Events, Peaks, Plan as PlanJson};
 pub use npz::npz;
 pub use table::{header, others, seed, stages, table};
 
-use crate::input::Recording;
+use crate::input::{Doubt, Recording};
 use sparsefft::find::{Findings, Line};
 use sparsefft::{Peak, Samples, Spectrum, Tone, Tones};
 use std::io::{IsTerminal, Write};
@@ -49,6 +51,8 @@ pub struct View<'a> {
     pub findings: Option<&'a Findings>,
     /// What all attempts at this answer have cost.
     pub cost: Cost,
+    /// Whether the samples look like another type.
+    pub doubts: Vec<Doubt>,
 }
 
 impl<'a> View<'a> {
@@ -64,6 +68,7 @@ impl<'a> View<'a> {
             full_scale: recording.full_scale(),
             tones: None,
             findings: None,
+            doubts: Vec::new(),
         }
     }
 
@@ -169,6 +174,14 @@ impl<'a> View<'a> {
     /// |X|/n in dB of full scale.
     pub fn level(&self, peak: &Peak) -> f64 {
         self.level_of(peak.magnitude() / self.spectrum.n() as f64)
+    }
+
+    /// Level of the sinusoid in the samples, in dB of full scale: of a real one twice |X|/n, since its
+    /// mirror image holds the other half.
+    pub fn tone_level(&self, peak: &Peak) -> f64 {
+        let alone = [0.0, 0.5].contains(&self.cycles(peak).abs());
+        let halves = if self.real && !alone { 2.0 } else { 1.0 };
+        self.level_of(halves * peak.magnitude() / self.spectrum.n() as f64)
     }
 
     /// An amplitude in dB of full scale.

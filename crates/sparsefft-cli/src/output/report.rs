@@ -5,6 +5,7 @@
 
 use super::scene::escape;
 use super::{View, json, plot, zoom};
+use base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
 use serde::Serialize;
 use sparsefft::{Peak, Recipe};
 
@@ -23,6 +24,8 @@ pub struct Page<'a> {
     pub hold: &'a [f64],
     /// Peaks with the exact bins around them.
     pub insets: &'a [(Peak, Vec<num_complex::Complex<f64>>)],
+    /// A picture over time, as PNG.
+    pub waterfall: Option<&'a [u8]>,
     /// The recording's name.
     pub title: &'a str,
     /// What the recording is, in words.
@@ -40,6 +43,8 @@ struct Data {
     /// Levels of the overview in dB, rounded.
     hold: Vec<f64>,
     insets: Vec<Inset>,
+    /// A picture as a data address; null where the recording is too short.
+    waterfall: Option<String>,
     description: String,
     created_by: &'static str,
 }
@@ -88,6 +93,7 @@ pub fn page(p: &Page<'_>) -> anyhow::Result<String> {
         range: plot::level_range(view, p.hold),
         hold,
         insets: insets.collect(),
+        waterfall: p.waterfall.map(|png| format!("data:image/png;base64,{}", STANDARD.encode(png))),
         description: p.description.to_owned(),
         created_by: concat!("sparsefft ", env!("CARGO_PKG_VERSION")),
         answer,

@@ -59,8 +59,8 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
     let peaks = view.strongest();
     let Some(strongest) = peaks.first() else { return String::new() };
     let shown = &peaks[..peaks.len().min(rows)];
-    let top = view.level(strongest);
-    let bottom = shown.iter().map(|p| view.level(p)).fold(top, f64::min).max(top - 120.0);
+    let top = view.tone_level(strongest);
+    let bottom = shown.iter().map(|p| view.tone_level(p)).fold(top, f64::min).max(top - 120.0);
 
     let (scale, unit) = axis_unit(view, shown);
     let digits = view.digits(scale);
@@ -88,12 +88,12 @@ pub fn table(view: &View<'_>, rows: usize, style: Style) -> String {
     let mut out = format!("{}\n", style.bold(&head));
     for p in shown {
         let snr = view.snr(p).map_or("-".to_owned(), |s| format!("{s:.1}"));
-        let share = (view.level(p) - bottom + 6.0) / (top - bottom + 6.0);
+        let share = (view.tone_level(p) - bottom + 6.0) / (top - bottom + 6.0);
         out += &format!(
             "{:>index_width$}  {:>frequency_width$}  {:>8.2}  {:>+8.4}  {snr:>7}  {}\n",
             place(p),
             frequency(p),
-            tidy(view.level(p), 100.0),
+            tidy(view.tone_level(p), 100.0),
             tidy(p.phase(), 10_000.0),
             style.accent(&bar(share)),
         );

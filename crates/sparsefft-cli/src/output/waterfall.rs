@@ -1,13 +1,17 @@
 //! Peaks over time: short blocks spread over the recording, their peaks linked to tracks.
 //!
 //! Block b of m begins at sample (n - W)·b/(m - 1): the first at the start of the recording, the last
-//! ends with it, and neighbours may share samples. Each block is weighted by a Hann window and transformed; local maxima above the noise become
-//! dots, their frequencies refined by a parabola through the logarithms of three neighbours. A
-//! track takes, block by block, the nearest dot to where its own slope points.
+//! ends with it, and neighbours may share samples. Each block is weighted by a Hann window and
+//! transformed; local maxima above the noise become
+//! dots, their frequencies refined by a parabola through the logarithms of three neighbours, and
+//! [`tracks`](super::tracks) link them.
 
 use super::background::hann;
 use super::plot::{Frame, Palette, Theme};
+use super::progress::Bar;
 use super::scene::{Anchor, Colour, Scene, Shape};
+use super::tracks::{Grid, Track, tracks};
+use crate::input::Recording;
 use crate::units::si;
 use num_complex::Complex;
 use sparsefft::{Algorithm, Error, Plan, Problem, Samples};
@@ -21,20 +25,15 @@ pub struct Dot {
     pub cycles: f64,
     /// Amplitude |a|.
     pub amplitude: f64,
-}
-
-/// A tone followed through the blocks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Track {
-    /// Its dots, in order of time.
-    pub dots: Vec<Dot>,
+    /// Width at half the amplitude, in bins.
+    pub width: f64,
 }
 
 /// The peaks of `blocks` blocks of `width` samples, evenly spread; `done` is called after each.
 ///
 /// # Errors
 /// What the source meets.
-pub fn dots(
+fn dots(
     signal: &dyn Samples,
     blocks: usize,
     width: u64,
@@ -68,7 +67,8 @@ pub fn dots(
             };
             let cycles = p.frequency(width) + shift / width as f64;
             if !signal.is_real() || cycles >= 0.0 {
-                row.push(Dot { block, cycles, amplitude: b / sum });
+                let width = width_at_half(&size, i, b);
+                row.push(Dot { block, cycles, amplitude: b / sum, width });
             }
         }
         row.sort_by(|a, b| b.amplitude.total_cmp(&a.amplitude));
@@ -79,74 +79,70 @@ pub fn dots(
     Ok(all)
 }
 
+/// Width in bins at half the size of a peak, between bins by straight lines.
+fn width_at_half(size: &dyn Fn(i64) -> f64, peak: i64, top: f64) -> f64 {
+    /// Bins to either side that are looked at.
+    const REACH: i64 = 64;
+    let side = |sign: i64| {
+        let below = (1..REACH).find(|k| size(peak + sign * k) < 0.5 * top).unwrap_or(REACH);
+        let (high, low) = (size(peak + sign * (below - 1)), size(peak + sign * below));
+        (below - 1) as f64 + ((high - 0.5 * top) / (high - low).max(1e-300)).clamp(0.0, 1.0)
+    };
+    side(1) + side(-1)
+}
+
 /// Where a block of `width` of n samples begins.
 fn first_sample(n: u64, width: u64, block: usize, blocks: usize) -> u64 {
     ((n - width) as u128 * block as u128 / (blocks.max(2) - 1) as u128) as u64
 }
 
-/// Links dots to tracks that last at least `shortest` blocks, strongest first.
-pub fn tracks(rows: &[Vec<Dot>], width: u64, shortest: usize) -> Vec<Track> {
-    /// Blocks that a track may miss.
-    const MISSES: usize = 2;
-    let bin = 1.0 / width as f64;
-    let (mut open, mut closed): (Vec<Track>, Vec<Track>) = (Vec::new(), Vec::new());
-    for (block, row) in rows.iter().enumerate() {
-        let mut free: Vec<bool> = vec![true; row.len()];
-        // Long tracks choose first.
-        open.sort_by_key(|t| std::cmp::Reverse(t.dots.len()));
-        let mut next = Vec::new();
-        for mut track in open {
-            let last = track.dots[track.dots.len() - 1];
-            let slope = track.slope();
-            let guess = last.cycles + slope * (block - last.block) as f64;
-            // A young track does not know its slope yet and must look further.
-            let gate =
-                if track.dots.len() < 3 { 32.0 * bin } else { 4.0 * bin + 0.5 * slope.abs() };
-            let alike = |d: &Dot| (0.5..2.0).contains(&(d.amplitude / last.amplitude));
-            let nearest = (0..row.len())
-                .filter(|&i| free[i] && alike(&row[i]))
-                .map(|i| (i, (row[i].cycles - guess).abs()))
-                .min_by(|a, b| a.1.total_cmp(&b.1));
-            match nearest {
-                Some((i, distance)) if distance <= gate => {
-                    free[i] = false;
-                    track.dots.push(row[i]);
-                    next.push(track);
-                }
-                _ if block - last.block <= MISSES => next.push(track),
-                _ => closed.push(track),
-            }
-        }
-        next.extend((0..row.len()).filter(|&i| free[i]).map(|i| Track { dots: vec![row[i]] }));
-        open = next;
-    }
-    closed.extend(open);
-    closed.retain(|t| t.dots.len() >= shortest);
-    closed.sort_by(|a, b| b.strength().total_cmp(&a.strength()));
-    closed
+/// A picture of a recording, and what was followed in it.
+pub struct Waterfall {
+    /// The picture.
+    pub scene: Scene,
+    /// The peaks of each block.
+    pub rows: Vec<Vec<Dot>>,
+    /// The tracks, strongest first.
+    pub tracks: Vec<Track>,
+    /// What the axes mean.
+    pub axes: Axes,
 }
 
-impl Track {
-    /// Change of frequency per block, by least squares over the last dots.
-    fn slope(&self) -> f64 {
-        let recent = &self.dots[self.dots.len().saturating_sub(8)..];
-        let count = recent.len() as f64;
-        let mean = |f: &dyn Fn(&Dot) -> f64| recent.iter().map(f).sum::<f64>() / count;
-        let (t, c) = (mean(&|d| d.block as f64), mean(&|d| d.cycles));
-        let above: f64 = recent.iter().map(|d| (d.block as f64 - t) * (d.cycles - c)).sum();
-        let below: f64 = recent.iter().map(|d| (d.block as f64 - t).powi(2)).sum();
-        if below > 0.0 { above / below } else { 0.0 }
+impl Waterfall {
+    /// Transforms at most `blocks` blocks of at most `width` samples and draws their peaks.
+    ///
+    /// # Errors
+    /// What the source meets.
+    pub fn new(
+        recording: &Recording,
+        (blocks, width): (u64, u64),
+        title: &str,
+        size: (f64, f64),
+        theme: Theme,
+    ) -> Result<Self, Error> {
+        let n = recording.len();
+        let width = width.min(n / 2).max(1);
+        let blocks = blocks.min(n / width * 2) as usize;
+        let bar = Bar::steps("waterfall", blocks as u64);
+        let rows = dots(recording, blocks, width, || bar.add(1))?;
+        drop(bar);
+        let tracks = tracks(&rows, grid(n, width, blocks), (blocks / 10).max(3));
+        let axes = Axes {
+            rate: recording.rate,
+            center: recording.center,
+            real: recording.is_real(),
+            full_scale: recording.full_scale(),
+            n,
+            width,
+        };
+        let scene = draw(&rows, &tracks, &axes, title, size, theme);
+        Ok(Waterfall { scene, rows, tracks, axes })
     }
+}
 
-    /// Change of frequency from its first to its last dot, in cycles per sample.
-    pub fn drift(&self) -> f64 {
-        self.dots[self.dots.len() - 1].cycles - self.dots[0].cycles
-    }
-
-    /// Mean amplitude.
-    pub fn strength(&self) -> f64 {
-        self.dots.iter().map(|d| d.amplitude).sum::<f64>() / self.dots.len() as f64
-    }
+/// How `blocks` blocks of `width` of n samples lie.
+fn grid(n: u64, width: u64, blocks: usize) -> Grid {
+    Grid { width, step: (n - width) as f64 / (blocks.max(2) - 1) as f64 }
 }
 
 /// What the axes mean.
@@ -181,7 +177,7 @@ impl Axes {
     /// the recording.
     fn span(&self, block: usize, blocks: usize) -> [f64; 2] {
         let (middle, end) = (self.time(block, blocks), self.of_sample(self.n as f64));
-        let step = (self.n - self.width) as f64 / (blocks.max(2) - 1) as f64;
+        let step = grid(self.n, self.width, blocks).step;
         let half = if blocks < 2 { end } else { 0.5 * self.of_sample(step) };
         [(middle - half).max(0.0), (middle + half).min(end)]
     }
@@ -193,7 +189,7 @@ impl Axes {
 }
 
 /// Draws dots and tracks, time downwards.
-pub fn draw(
+fn draw(
     rows: &[Vec<Dot>],
     tracks: &[Track],
     axes: &Axes,
@@ -336,7 +332,7 @@ mod tests {
         let mut x = vec![Complex::ZERO; n as usize];
         signal.fill(0, &mut x);
         let rows = dots(&x, 64, 2048, || {}).unwrap();
-        let found = tracks(&rows, 2048, 32);
+        let found = tracks(&rows, grid(n, 2048, 64), 32);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!((found[0].dots[5].cycles + 0.2).abs() < 1e-4);
         assert!(found[0].drift().abs() < 1e-4);
