@@ -43,7 +43,7 @@ const SLOPES: [f64; 8] = [-2.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0, 2.0];
 const MOST_HITS: usize = 1 << 20;
 
 /// Connected tiles that stand out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     /// Samples from … to.
     pub(super) start: f64,
@@ -149,7 +149,13 @@ fn quiet_levels(blocks: &Blocks) -> Vec<f32> {
 }
 
 /// Channels that blocks of this length cannot judge.
-fn unjudged(blocks: &Blocks, floor: &Floor, quiet: &[f32], n: usize, real: bool) -> Vec<bool> {
+pub(super) fn unjudged(
+    blocks: &Blocks,
+    floor: &Floor,
+    quiet: &[f32],
+    n: usize,
+    real: bool,
+) -> Vec<bool> {
     /// Largest over smallest level around a channel that is even most of the time: a burst lifts the
     /// density of the whole record, which is no steep floor then.
     const EVEN: f32 = 1.6;
