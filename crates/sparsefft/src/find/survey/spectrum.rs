@@ -82,6 +82,11 @@ impl Spectrum {
         Self::scaled(false, n, samples)
     }
 
+    /// A spectrum of which only the power is known, the mean over frames of n samples.
+    pub(super) fn of_power(real: bool, n: usize, power: Vec<f64>) -> Self {
+        Spectrum { real, n, bins: Vec::new(), power, least: 1e-300 }
+    }
+
     fn scaled(real: bool, n: usize, mut bins: Vec<Complex<f64>>) -> Result<Self, Error> {
         let scale = 1.0 / (n as f64 * mean_of_power(2)).sqrt();
         let mut power = Vec::new();
@@ -183,7 +188,7 @@ impl Spectrum {
 }
 
 /// Transform of the window at a distance of this many bins, over n, phase of the record's middle.
-fn response(distance: f64) -> f64 {
+pub(super) fn response(distance: f64) -> f64 {
     // Around the middle of the record all cosines have the sign +.
     let sinc = |x: f64| if x.abs() < 1e-9 { 1.0 } else { (PI * x).sin() / (PI * x) };
     let mut sum = TERMS[0] * sinc(distance);

@@ -1,0 +1,253 @@
+//! The second pass: the channel around every candidate as a record of its own.
+//!
+//! Blocks of one frame, a quarter apart, are transformed, and of each the channels of the candidates
+//! are kept: series at four values per frame, in which a line keeps its amplitude but for the gain of
+//! the window at its offset, which is divided out. A series has as many bins to the cycle as the
+//! record, so that lines are found and fitted in it as in a whole record in memory.
+//! Channel 0 of real samples is a real series, and so is that at half the rate.
+
+use super::super::Units;
+use super::super::floor::Floor;
+use super::super::lines::{self, Found, Limits};
+use super::super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins, response, window};
+use super::layout::Layout;
+use crate::dense::Real;
+use crate::find::findings::Line;
+use crate::samples::Samples;
+use crate::tones::Drift;
+use crate::{Complex, Error};
+use rustfft::FftDirection;
+use std::f64::consts::TAU;
+
+/// Values of a series for each frame.
+const RATE: usize = 4;
+/// Channels from the middle of a series within which lines are taken from it: what is beyond half
+/// the rate less the main lobe is folded into the rest.
+const REACH: f64 = 1.75;
+/// How far above the leakage of a stronger line, as a ratio of amplitudes, a line must be that
+/// lies where that leakage would.
+const GHOST: f64 = 4.0;
+/// Bins by which it may miss that place.
+const GHOST_BINS: f64 = 6.0;
+
+/// A line of the whole record, with the channel in which it was seen and how much of the time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refined {
+    pub(super) line: Line,
+    pub(super) found: Found,
+    channel: usize,
+}
+
+/// The lines around these channels, of which noise makes one with probability e^`ln_p`.
+pub(super) fn refine<S: Samples + ?Sized>(
+    layout: &Layout,
+    signal: &S,
+    channels: &[usize],
+    scale: f64,
+    ln_p: f64,
+) -> Result<Vec<Refined>, Error> {
+    let all = series(layout, signal, channels, scale)?;
+    let some = super::in_parallel(channels.len(), |i| -> Result<Vec<Refined>, Error> {
+        lines_of(layout, channels[i], &all[i], scale, ln_p)
+    });
+    let mut out = Vec::new();
+    for found in some {
+        out.extend(found?);
+    }
+    // Each line once: from the channel nearest to it.
+    out.retain(|r: &Refined| {
+        let nearest = channels.iter().map(|c| off(layout, r, *c)).fold(f64::INFINITY, f64::min);
+        off(layout, r, r.channel) <= nearest
+    });
+    let strong = out.clone();
+    out.retain(|r| !strong.iter().any(|s| is_ghost(layout, r, s)));
+    Ok(out)
+}
+
+/// Channels between a line and a channel.
+fn off(layout: &Layout, r: &Refined, channel: usize) -> f64 {
+    let d = (r.line.frequency - channel as f64 / layout.frame as f64).rem_euclid(1.0);
+    d.min(1.0 - d) * layout.frame as f64
+}
+
+/// Whether a line is what the window lets through of a stronger one, or of its mirror image, far
+/// away.
+fn is_ghost(layout: &Layout, line: &Refined, strong: &Refined) -> bool {
+    let frame = layout.frame as f64;
+    let centre = line.channel as f64;
+    let own = (line.line.frequency * frame - centre).rem_euclid(frame);
+    let own = if own > frame / 2.0 { own - frame } else { own };
+    let images: &[f64] = if layout.real { &[1.0, -1.0] } else { &[1.0] };
+    images.iter().any(|sign| {
+        let away = (sign * strong.line.frequency * frame - centre).rem_euclid(frame);
+        let away = if away > frame / 2.0 { away - frame } else { away };
+        if away.abs() < REACH + 0.25 {
+            return false;
+        }
+        let rate = RATE as f64;
+        let folded = away - rate * (away / rate).round();
+        let bins = (layout.n as f64 / frame).max(1.0);
+        let leaked = strong.line.magnitude() * leakage(away) / response(own).abs();
+        (folded - own).abs() * bins < GHOST_BINS && line.line.magnitude() < GHOST * leaked
+    })
+}
+
+/// The largest gain of the window from so many channels on: its side lobes fall by 18 dB per
+/// octave.
+fn leakage(away: f64) -> f64 {
+    if away < LOBE as f64 {
+        return response(away).abs();
+    }
+    // -93 dB at the first side lobe.
+    GAIN * 2.3e-5 * (LOBE as f64 / away).powi(3)
+}
+
+/// The series of each channel, in the scale of the survey.
+fn series<S: Samples + ?Sized>(
+    layout: &Layout,
+    signal: &S,
+    channels: &[usize],
+    scale: f64,
+) -> Result<Vec<Vec<Complex<f32>>>, Error> {
+    let hop = (layout.frame / RATE) as u64;
+    let count = layout.n.div_ceil(hop);
+    let workers = layout.workers() as u64;
+    let run = count.div_ceil(workers);
+    let parts = super::in_parallel(workers as usize, |worker| {
+        let first = (worker as u64 * run).min(count);
+        part_of_series(layout, signal, channels, scale, first..(first + run).min(count))
+    });
+    let mut all: Vec<Vec<Complex<f32>>> = vec![Vec::with_capacity(count as usize); channels.len()];
+    for part in parts {
+        for (all, part) in all.iter_mut().zip(part?) {
+            all.extend(part);
+        }
+    }
+    Ok(all)
+}
+
+/// Some values of each series.
+fn part_of_series<S: Samples + ?Sized>(
+    layout: &Layout,
+    signal: &S,
+    channels: &[usize],
+    scale: f64,
+    range: std::ops::Range<u64>,
+) -> Result<Vec<Vec<Complex<f32>>>, Error> {
+    let (frame, n) = (layout.frame, layout.n as i64);
+    let hop = (frame / RATE) as i64;
+    let norm = scale / (GAIN * frame as f64);
+    let shape: Vec<f64> = (0..frame).map(|i| norm * window(i as f64 / frame as f64)).collect();
+    let fft = f64::kernel(frame, FftDirection::Forward);
+    let mut scratch = vec![Complex::ZERO; fft.get_inplace_scratch_len()];
+    let mut buffer = vec![Complex::ZERO; frame];
+    // Samples around the block, of which three quarters serve the next one.
+    let mut near = vec![Complex::ZERO; frame];
+    let mut out = vec![Vec::with_capacity((range.end - range.start) as usize); channels.len()];
+    let first = range.start as i64;
+    for j in range {
+        // The block around the middle of the hop; beyond the record there is nothing.
+        let start = j as i64 * hop + hop / 2 - frame as i64 / 2;
+        let kept = if j as i64 == first { 0 } else { frame - hop as usize };
+        near.copy_within(frame - kept.., 0);
+        let fresh = &mut near[kept..];
+        let from = start + kept as i64;
+        let (low, high) = (from.clamp(0, n), (start + frame as i64).clamp(0, n));
+        fresh.fill(Complex::ZERO);
+        if low < high {
+            let part = &mut fresh[(low - from) as usize..(high - from) as usize];
+            signal.read_range(low as u64, part)?;
+            super::unit::check(part, low as u64)?;
+        }
+        for ((b, x), w) in buffer.iter_mut().zip(&near).zip(&shape) {
+            *b = if layout.real { Complex::new(x.re * w, 0.0) } else { x * w };
+        }
+        fft.process_with_scratch(&mut buffer, &mut scratch);
+        for (out, &channel) in out.iter_mut().zip(channels) {
+            // The phase of the channel's middle at sample 0: a start is a multiple of an eighth of
+            // a frame.
+            let eighths = start.div_euclid(hop / 2) * channel as i64;
+            let turned = buffer[channel] * Complex::cis(-TAU * eighths.rem_euclid(8) as f64 / 8.0);
+            out.push(Complex::new(turned.re as f32, turned.im as f32));
+        }
+    }
+    Ok(out)
+}
+
+/// The lines of one series.
+fn lines_of(
+    layout: &Layout,
+    channel: usize,
+    series: &[Complex<f32>],
+    scale: f64,
+    ln_p: f64,
+) -> Result<Vec<Refined>, Error> {
+    let count = series.len();
+    let real = layout.real && (channel == 0 || channel == layout.frame / 2);
+    let wide = |z: &Complex<f32>| Complex::new(f64::from(z.re), f64::from(z.im));
+    let mut spectrum = if real {
+        Spectrum::of_real(series.iter().map(|z| f64::from(z.re)).collect())?
+    } else {
+        Spectrum::of_complex(series.iter().map(wide).collect())?
+    };
+    let share = |bin: f64| if bin > 0.5 * count as f64 { bin - count as f64 } else { bin };
+    // In channels, four of which are the rate.
+    let offset = |bin: f64| RATE as f64 * share(bin) / count as f64;
+    for (k, (bin, power)) in spectrum.bins.iter_mut().zip(&mut spectrum.power).enumerate() {
+        let gain = GAIN / response(offset(k as f64));
+        *bin *= gain;
+        *power *= gain * gain;
+    }
+    if spectrum.power.iter().all(|p| *p < 1e-200) {
+        return Ok(Vec::new());
+    }
+    let (mut towering, quiet) = lines::take_towering(&mut spectrum);
+    let floor = Floor::of(&spectrum.power, real, correlated_bins());
+    // Of all bins of the record those are looked at that stood out before.
+    let ln_series = ln_p - (layout.n as f64 / count as f64).ln();
+    let mut found = lines::find(&spectrum, &floor, ln_series);
+    let distance = |a: &Found, b: &Found| super::super::distance(a, b, count, real);
+    found.retain(|l| !towering.iter().any(|t| distance(l, t) < 3.0 * LOBE as f64));
+    lines::judge_towering(&mut towering, quiet, &floor);
+    found.splice(0..0, towering);
+    let limits = Limits::new(ln_series - (2.0 * count as f64).ln());
+    let unit = spectrum.unit();
+    let units = Units { n: count, real, scale, unit, floor: &floor, limits };
+    if real && channel == 0 {
+        found.retain(|f| !units.is_offset(f));
+    }
+    found.retain(|f| offset(f.fit.bin).abs() <= REACH);
+    Ok(found
+        .iter()
+        .map(|f| Refined { line: placed(layout, channel, units.line(f), real), found: *f, channel })
+        .collect())
+}
+
+/// A line of a series as one of the record.
+fn placed(layout: &Layout, channel: usize, line: Line, real_series: bool) -> Line {
+    let hop = (layout.frame / RATE) as f64;
+    let centre = channel as f64 / layout.frame as f64;
+    // The first value of a series belongs to the middle of the first hop.
+    let mut amplitude = line.amplitude * Complex::cis(-0.5 * TAU * line.frequency);
+    let mut frequency = centre + line.frequency / hop;
+    let mut turn = 1.0;
+    if real_series && channel > 0 {
+        // Counted down from half the rate.
+        frequency = centre - line.frequency / hop;
+        amplitude = amplitude.conj();
+        turn = -1.0;
+    }
+    let frequency = if frequency >= 0.5 && !layout.real { frequency - 1.0 } else { frequency };
+    let drift =
+        line.drift.map(|d| Drift { rate: turn * d.rate / (hop * hop), std: d.std / (hop * hop) });
+    Line {
+        frequency,
+        frequency_std: line.frequency_std / hop,
+        amplitude,
+        drift,
+        width: line.width.map(|w| w / hop),
+        damping: line.damping.map(|d| d / hop),
+        mirrored: layout.real,
+        ..line
+    }
+}
