@@ -7,7 +7,8 @@
 //! Every answer is compared with the truth while it is timed; a row says how many were right.
 //! *warm*: the same signal again. *fresh*: all its cache lines flushed before each transform, plan
 //! and workspace warm. Times are medians; the spread is that of the quartiles. Everything runs on one
-//! thread, but for the part about threads. Signals lie in pages of
+//! thread, but for the part about threads. `--recording=FILE` adds a file of raw 64-bit samples (complex
+//! if its name ends in `.c128`) to the part `survey`. Signals lie in pages of
 //! 2 MiB and begin with a cache line (`sparsefft::buffer`); with `SPARSEFFT_PLAIN_MEMORY=1` they are a
 //! `Vec`, as the buffers of the dense peers always are, which is what serves them best.
 
@@ -16,13 +17,14 @@ mod gpu;
 mod measure;
 mod parts;
 mod peers;
+mod survey;
 
 use std::path::{Path, PathBuf};
 
 /// A part of the experiment: its name, what it shows, and how it is run.
 type Part = (&'static str, &'static str, fn(&Options) -> parts::Outcome);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("over-n", "run time over n, k = 50", parts::over_n),
     ("over-k", "run time over k, n = 2^22", parts::over_k),
     ("gpu-papers", "run time over n, k = 1000", parts::thousand),
@@ -30,21 +32,33 @@ const PARTS: [Part; 7] = [
     ("threads", "one thread and all of them", parts::threads),
     ("profile", "time per stage", parts::profile),
     ("accuracy", "error and success over noise and k", parts::accuracy),
+    ("survey", "the survey of find and a dense FFT", survey::survey),
 ];
 
 /// What the caller wants.
 pub struct Options {
     quick: bool,
     out: PathBuf,
+    /// Files of raw 64-bit samples for the part `survey`.
+    recordings: Vec<PathBuf>,
 }
 
 fn main() {
-    let (mut chosen, mut options) =
-        (Vec::new(), Options { quick: false, out: Path::new("benches/results").to_path_buf() });
+    let (mut chosen, mut options) = (
+        Vec::new(),
+        Options {
+            quick: false,
+            out: Path::new("benches/results").to_path_buf(),
+            recordings: Vec::new(),
+        },
+    );
     for argument in std::env::args().skip(1) {
         match argument.strip_prefix("--") {
             Some("quick") => options.quick = true,
             Some(other) if other.starts_with("out=") => options.out = other[4..].into(),
+            Some(other) if other.starts_with("recording=") => {
+                options.recordings.push(other["recording=".len()..].into());
+            }
             Some(other) if other.starts_with("draw-gpu=") => {
                 if let Err(error) = gpu::figures(Path::new(&other[9..]), Path::new("docs/img")) {
                     eprintln!("{error}");
@@ -82,7 +96,7 @@ fn main() {
 
 fn complain(argument: &str) {
     let names: Vec<&str> = PARTS.iter().map(|(name, ..)| *name).collect();
-    eprintln!("unknown argument {argument}; known: --quick, --out=DIR, {}", names.join(", "));
+    eprintln!("unknown argument {argument}; known: --quick, --out=DIR, --recording=FILE, {}", names.join(", "));
     std::process::exit(2);
 }
 

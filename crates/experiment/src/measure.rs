@@ -90,6 +90,11 @@ impl Times {
         sorted.get((p * sorted.len() as f64) as usize).copied().unwrap_or(f64::NAN)
     }
 
+    /// The shortest time; infinite if nothing was timed.
+    pub fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
     /// The median; NaN if nothing was timed.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)

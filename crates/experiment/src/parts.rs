@@ -18,6 +18,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// A table with its raw results.
+    pub fn new(table: String, rows: Vec<Value>) -> Self {
+        Outcome { table, drawing: None, rows }
+    }
+
     /// The raw results.
     pub fn json(&self, title: &str) -> String {
         let all = json!({ "title": title, "machine": provenance(), "rows": self.rows });

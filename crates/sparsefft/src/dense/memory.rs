@@ -90,14 +90,29 @@ impl<T: std::fmt::Debug> std::fmt::Debug for SignalBuffer<T> {
 
 /// `len` zeros for a transform of n values.
 pub(crate) fn zeroed<T: super::Real>(len: u64, n: u64) -> Result<Vec<Complex<T>>, Error> {
-    let bytes = len as u128 * size_of::<Complex<T>>() as u128;
+    // SAFETY: all-zero bytes are the value 0+0i for the two types that implement `Real`.
+    unsafe { zeroed_of(len, n, Complex::zero()) }
+}
+
+/// `len` real zeros for a transform of n values.
+pub(crate) fn zeroed_reals<T: super::Real>(len: u64, n: u64) -> Result<Vec<T>, Error> {
+    // SAFETY: all-zero bytes are the value 0 for the two types that implement `Real`.
+    unsafe { zeroed_of(len, n, T::zero()) }
+}
+
+/// `len` times `zero`.
+///
+/// # Safety
+/// `zero` must be the value whose bytes are all zero.
+unsafe fn zeroed_of<V: Copy>(len: u64, n: u64, zero: V) -> Result<Vec<V>, Error> {
+    let bytes = len as u128 * size_of::<V>() as u128;
     let oom = || Error::OutOfMemory { n, bytes };
     let len = usize::try_from(len).map_err(|_| oom())?;
-    let layout = Layout::array::<Complex<T>>(len).map_err(|_| oom())?;
+    let layout = Layout::array::<V>(len).map_err(|_| oom())?;
     if layout.size() < HUGE {
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(len).map_err(|_| oom())?;
-        buffer.resize(len, Complex::zero());
+        buffer.resize(len, zero);
         return Ok(buffer);
     }
     // SAFETY: the layout has a non-zero size.
@@ -107,7 +122,7 @@ pub(crate) fn zeroed<T: super::Real>(len: u64, n: u64) -> Result<Vec<Complex<T>>
     }
     advise(start, layout.size());
     // SAFETY: the memory comes from the global allocator with the layout of an array of `len`
-    // values, and all-zero bytes are the value 0+0i for the two types that implement `Real`.
+    // values, and all-zero bytes are a value of the type by the caller's word.
     Ok(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
 

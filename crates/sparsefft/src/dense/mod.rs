@@ -56,7 +56,7 @@ pub use scalar::Real;
 pub use threads::Threads;
 pub use top::top_k;
 
-pub(crate) use memory::zeroed;
+pub(crate) use memory::{zeroed, zeroed_reals};
 #[cfg(feature = "cuda")]
 pub(crate) use roots::Roots;
 #[cfg(any(feature = "cuda", target_arch = "x86_64"))]

@@ -353,7 +353,7 @@ impl Find {
         findings: &mut Findings,
     ) -> Result<(), Error> {
         let watch = crate::cpu::ticks::Stopwatch::start();
-        let survey = survey::run(read_all(signal)?, self.failure)?;
+        let survey = survey::run(&read_all(signal)?, self.failure)?;
         findings.lines = survey.lines;
         findings.bands = survey.bands;
         findings.bursts = survey.bursts;
@@ -414,40 +414,51 @@ impl Find {
     }
 }
 
-/// All samples of a signal.
-fn read_all<S: Samples + ?Sized>(signal: &S) -> Result<survey::Samples, Error> {
-    /// Samples that are asked for at a time.
-    const BLOCK: usize = 1 << 15;
+/// All samples of a signal: complex ones of f64 where they lie, others as a copy.
+fn read_all<S: Samples + ?Sized>(signal: &S) -> Result<survey::Samples<'_>, Error> {
+    /// Samples that are asked for at a time: what fits a cache, or what is worth fetching.
+    const CACHED: usize = 1 << 13;
+    const FETCHED: usize = 1 << 16;
     let n = signal.len();
-    let out_of_memory = |size: u128| Error::OutOfMemory { n, bytes: size * u128::from(n) };
-    let len = usize::try_from(n).map_err(|_| out_of_memory(8))?;
-    let check = |start: usize, values: &[Complex<f64>]| {
-        /// Samples whose squares, summed over a record, are numbers.
-        const LARGEST: f64 = 1e140;
-        let small = |v: &Complex<f64>| v.re.abs() <= LARGEST && v.im.abs() <= LARGEST;
-        // NaN is not small.
-        match values.iter().position(|v| !small(v)) {
-            Some(i) if values[i].re.is_finite() && values[i].im.is_finite() => {
-                Err(Error::Overflow { limit: LARGEST })
-            }
-            Some(i) => Err(crate::algorithms::non_finite((start + i) as u64, values[i])),
-            None => Ok(()),
+    let size = if signal.in_memory() { CACHED } else { FETCHED };
+    if signal.is_real() {
+        let mut all = crate::dense::zeroed_reals::<f64>(n, n)?;
+        let mut block = vec![Complex::ZERO; size.min(all.len())];
+        for (i, part) in all.chunks_mut(size).enumerate() {
+            let values = &mut block[..part.len()];
+            signal.read_range((i * size) as u64, values)?;
+            check(i * size, values)?;
+            part.iter_mut().zip(values).for_each(|(out, v)| *out = v.re);
         }
-    };
-    if !signal.is_real() {
-        let mut all = crate::dense::zeroed(n, n)?;
-        signal.read_range(0, &mut all)?;
-        check(0, &all)?;
-        return Ok(survey::Samples::Complex(all));
+        return Ok(survey::Samples::Real(all));
     }
-    let mut all = Vec::new();
-    all.try_reserve_exact(len).map_err(|_| out_of_memory(8))?;
-    let mut block = vec![Complex::ZERO; BLOCK.min(len)];
-    while all.len() < len {
-        let size = BLOCK.min(len - all.len());
-        signal.read_range(all.len() as u64, &mut block[..size])?;
-        check(all.len(), &block[..size])?;
-        all.extend(block[..size].iter().map(|v| v.re));
+    if let Some(all) = signal.as_complex() {
+        check(0, all)?;
+        return Ok(survey::Samples::Complex(all.into()));
     }
-    Ok(survey::Samples::Real(all))
+    let mut all = crate::dense::zeroed(n, n)?;
+    for (i, part) in all.chunks_mut(size).enumerate() {
+        signal.read_range((i * size) as u64, part)?;
+        check(i * size, part)?;
+    }
+    Ok(survey::Samples::Complex(all.into()))
+}
+
+/// Refuses samples that are not finite, or whose squares, summed over a record, would not be.
+fn check(start: usize, values: &[Complex<f64>]) -> Result<(), Error> {
+    const LARGEST: f64 = 1e140;
+    // NaN is not small.
+    let small = |v: &Complex<f64>| (v.re.abs() <= LARGEST) & (v.im.abs() <= LARGEST);
+    for (i, group) in values.chunks(64).enumerate() {
+        if group.iter().fold(true, |all, v| all & small(v)) {
+            continue;
+        }
+        let at = group.iter().position(|v| !small(v)).unwrap_or(0);
+        let value = group[at];
+        if value.re.is_finite() && value.im.is_finite() {
+            return Err(Error::Overflow { limit: LARGEST });
+        }
+        return Err(crate::algorithms::non_finite((start + 64 * i + at) as u64, value));
+    }
+    Ok(())
 }

@@ -6,8 +6,9 @@
 //! or where most of the expected power leaks in from other channels.
 
 use super::blocks::{Blocks, block_window};
-use super::chance::gamma_quantile;
 use super::floor::Floor;
+use super::plane::{Plane, Tile, groups};
+use super::vector::vectorized;
 use crate::Complex;
 use crate::dense::Real;
 use rustfft::FftDirection;
@@ -16,31 +17,20 @@ use rustfft::FftDirection;
 const QUIET: f64 = 0.35;
 const QUIETER: f64 = 0.1;
 /// Blocks that quantiles are taken of.
-const SAMPLED: usize = 2048;
+const SAMPLED: usize = 1024;
 /// Channels over which the floor is at least the median.
 const NEIGHBOURS: usize = 9;
 /// Geometric mean of the density over the largest neighbour, below which a floor is steep.
 const FLAT: f64 = 0.35;
 /// Share of the expected power that may leak in from beyond the main lobe.
 const LEAK: f64 = 0.1;
-/// Side lobes a few channels away, of Hann and of Hann squared.
-const SPILL: [f32; 2] = [1e-5, 1e-7];
-/// Power over the floor from which on they matter.
-const TOWERING: f32 = 1e3;
 /// Points per channel of the convolution with the window's transform.
 const FINE: usize = 8;
-/// Tiles: blocks × channels; 0 stands for all channels.
-const TILES: [[usize; 2]; 7] = [[1, 1], [1, 5], [1, 25], [5, 1], [5, 5], [17, 1], [1, 0]];
 /// Fewest blocks that a quantile over time can be taken of.
 pub(super) const FEWEST_BLOCKS: usize = 24;
-/// Blocks that a moving line is summed over, half of them, and its slopes in channels per block.
-const TRAIL: isize = 4;
-/// Tiles of a trail that must stand above the floor by this ratio.
-const MOST_OF_TRAIL: usize = 7;
-const CARRYING: f32 = 1.5;
-const SLOPES: [f64; 8] = [-2.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0, 2.0];
-/// Most tiles that are joined to events; beyond, the strongest threshold that leaves so many.
-const MOST_HITS: usize = 1 << 20;
+/// Most events of one block length, those with the largest power: twice as many as are compared
+/// with each other afterwards.
+const MOST_EVENTS: usize = 4000;
 
 /// Connected tiles that stand out.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,36 +64,20 @@ pub(super) fn find(blocks: &Blocks, floor: &Floor, n: usize, real: bool, ln_p: f
     }
     let quiet = quiet_levels(blocks);
     let bad = unjudged(blocks, floor, &quiet, n, real);
-    let mut ratio = blocks.power.clone();
-    let spill = SPILL[usize::from(blocks.wide)];
-    for row in ratio.chunks_exact_mut(channels) {
-        // Side lobes of what is far above its floor at this time are no events of their own.
-        let towers = row.iter().zip(&quiet).filter(|(p, f)| **p > TOWERING * **f);
-        let leaked = spill * towers.fold(0.0f32, |m, (p, _)| m.max(*p));
-        for ((r, f), bad) in row.iter_mut().zip(&quiet).zip(&bad) {
-            *r /= f.max(leaked);
-            if *bad {
-                *r = r.min(1.0);
-            }
-        }
+    let plane = Plane::new(blocks, &quiet, &bad);
+    let hits = plane.hits(ln_p, count.min(SAMPLED));
+    let mut groups = groups(&hits, channels);
+    if groups.len() > MOST_EVENTS {
+        let power = |group: &Vec<Tile>| -> f64 {
+            group.iter().map(|(b, k)| f64::from(blocks.power[b * channels + k])).sum()
+        };
+        let mut by_power: Vec<(f64, Vec<Tile>)> =
+            groups.into_iter().map(|g| (power(&g), g)).collect();
+        by_power.sort_by(|a, b| b.0.total_cmp(&a.0));
+        by_power.truncate(MOST_EVENTS);
+        groups = by_power.into_iter().map(|(_, g)| g).collect();
     }
-    let mut plane =
-        Plane { channels, count, wide: blocks.wide, ratio, hit: vec![false; count * channels] };
-    let good: Vec<usize> = (0..channels).filter(|k| !bad[*k]).collect();
-    let tiles = (count * channels) as f64;
-    let ln_tile = ln_p - tiles.ln() - (TILES.len() as f64).ln();
-    for [long, broad] in TILES {
-        plane.test(long, broad, ln_tile, &good);
-    }
-    if count >= 32 && channels > 40 {
-        plane.test_moving(ln_p - tiles.ln() - (SLOPES.len() as f64).ln());
-    }
-    let scale = 1.0 / blocks.length as f64;
-    let mut events = Vec::new();
-    for group in plane.groups() {
-        events.push(event(blocks, &plane, &group, scale));
-    }
-    events
+    groups.iter().map(|group| event(blocks, &plane, group)).collect()
 }
 
 /// The floor of each channel: a quantile over time, no less than its neighbourhood's.
@@ -118,24 +92,27 @@ fn quiet_levels(blocks: &Blocks) -> Vec<f32> {
             (i as f64 * 0.618_033_988_749_895).fract().mul_add(count as f64, 0.0) as usize
         }
     };
-    let largest = f64::from(blocks.power.iter().fold(0.0f32, |m, p| m.max(*p)));
+    let largest = f64::from(largest_of(&blocks.power));
     let least = 1e-9 * largest + 1e-30;
-    let mut values = vec![0.0f32; sampled];
+    let rows: Vec<usize> = (0..sampled).map(at).collect();
     let busy = 1.7f64.max(1.0 + 16.0 / (count as f64).sqrt());
-    let raw: Vec<f64> = (0..channels)
-        .map(|k| {
-            for (i, v) in values.iter_mut().enumerate() {
-                *v = blocks.power[at(i) * channels + k];
-            }
-            let mut quantile = |q: f64| {
-                let rank = ((q * sampled as f64) as usize).min(sampled - 1);
-                let v = f64::from(*values.select_nth_unstable_by(rank, f32::total_cmp).1);
-                (v / -f64::ln_1p(-q)).max(least)
-            };
-            let (usual, low) = (quantile(QUIET), quantile(QUIETER));
+    let rank = |q: f64| ((q * sampled as f64) as u32).min(sampled as u32 - 1);
+    let mut gathered = vec![[0.0f32; LANES]; sampled];
+    let mut raw: Vec<f64> = Vec::with_capacity(channels + LANES);
+    for first in (0..channels).step_by(LANES) {
+        let width = LANES.min(channels - first);
+        for (to, row) in gathered.iter_mut().zip(&rows) {
+            let from = row * channels + first;
+            to[..width].copy_from_slice(&blocks.power[from..from + width]);
+        }
+        let usual = order_statistics(&gathered, rank(QUIET));
+        let low = order_statistics(&gathered, rank(QUIETER));
+        raw.extend(usual.iter().zip(&low).take(width).map(|(usual, low)| {
+            let unbiased = |v: f32, q: f64| (f64::from(v) / -f64::ln_1p(-q)).max(least);
+            let (usual, low) = (unbiased(*usual, QUIET), unbiased(*low, QUIETER));
             if usual > busy * low { low } else { usual }
-        })
-        .collect();
+        }));
+    }
     let half = NEIGHBOURS / 2;
     (0..channels)
         .map(|k| {
@@ -146,6 +123,42 @@ fn quiet_levels(blocks: &Blocks) -> Vec<f32> {
             raw[k].max(median) as f32
         })
         .collect()
+}
+
+/// Channels whose order statistics are taken at once.
+const LANES: usize = 16;
+
+vectorized! {
+    fn largest_of(values: &[f32]) -> f32 {
+        let mut parts = [0.0f32; LANES];
+        for chunk in values.chunks(LANES) {
+            parts.iter_mut().zip(chunk).for_each(|(m, v)| *m = if *v > *m { *v } else { *m });
+        }
+        parts.iter().fold(0.0, |m, v| m.max(*v))
+    }
+}
+
+vectorized! {
+    /// In each lane the value of this rank among values that are not negative, to 5·10⁻⁴ of itself:
+    /// bit by bit from the top, since the bits of such numbers are ordered as they are.
+    fn order_statistics(values: &[[f32; LANES]], rank: u32) -> [f32; LANES] {
+        /// Bits that are left open.
+        const OPEN: u32 = 12;
+        let mut found = [0u32; LANES];
+        for bit in (OPEN..31).rev() {
+            let tried = found.map(|f| f | (1 << bit));
+            let mut below = [0u32; LANES];
+            for row in values {
+                for ((count, v), t) in below.iter_mut().zip(row).zip(&tried) {
+                    *count += u32::from((v.to_bits() as i32) < *t as i32);
+                }
+            }
+            for ((f, t), count) in found.iter_mut().zip(&tried).zip(&below) {
+                *f = if *count <= rank { *t } else { *f };
+            }
+        }
+        found.map(|f| f32::from_bits(f | (1 << (OPEN - 1))))
+    }
 }
 
 /// Channels that blocks of this length cannot judge.
@@ -168,8 +181,8 @@ pub(super) fn unjudged(
     let (mut logs, mut sums, mut counts) =
         (vec![0.0; channels], vec![0.0; channels], vec![0.0f64; channels]);
     let (mut grid, mut members) = (vec![0.0; fine], vec![0.0; fine]);
-    // The floor is smooth: a part of its bins tells it.
-    let every = (floor.density.len() / (16 * fine)).max(1);
+    // The floor is smooth: two bins for each point tell it.
+    let every = (floor.density.len() / (2 * fine)).max(1);
     for (k, density) in floor.density.iter().enumerate().step_by(every) {
         let c = channel_of(k);
         logs[c] += density.ln();
@@ -218,12 +231,12 @@ pub(super) fn unjudged(
             if high <= EVEN * low {
                 return end;
             }
-            end || geometric < FLAT * near(k) || own[k * FINE] < (1.0 - LEAK) * all[k * FINE]
+            end || geometric < FLAT * near(k) || own[k] < (1.0 - LEAK) * all[k]
         })
         .collect()
 }
 
-/// Expected power at every place of a fine grid: all of it, and that from within the main lobe.
+/// Expected power of every channel: all of it, and that from within the main lobe.
 fn leakage(blocks: &Blocks, density: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let fine = density.len();
     let forward = f64::kernel(fine, FftDirection::Forward);
@@ -232,240 +245,30 @@ fn leakage(blocks: &Blocks, density: &[f64]) -> (Vec<f64>, Vec<f64>) {
         z.re = w;
     }
     forward.process(&mut window);
-    let response: Vec<f64> = window.iter().map(|z| z.norm_sqr()).collect();
+    let mut response: Vec<f64> = window.iter().map(|z| z.norm_sqr()).collect();
     let total: f64 = response.iter().sum();
-    let reach = if blocks.wide { 2.0 } else { 1.5 } * FINE as f64;
-    let part = |near: bool| -> Vec<Complex<f64>> {
-        let keep = |i: usize| !near || i.min(fine - i) as f64 <= reach;
-        let of = |(i, r): (usize, &f64)| if keep(i) { r / total } else { 0.0 };
-        response.iter().enumerate().map(of).map(Complex::from).collect()
-    };
+    response.iter_mut().for_each(|r| *r /= total);
+    // All of it as a circular convolution.
     let mut spectrum: Vec<Complex<f64>> = density.iter().map(|&d| d.into()).collect();
+    let mut whole: Vec<Complex<f64>> = response.iter().map(|&r| r.into()).collect();
     forward.process(&mut spectrum);
-    let inverse = f64::kernel(fine, FftDirection::Inverse);
-    let convolved = |near: bool| -> Vec<f64> {
-        let mut z = part(near);
-        forward.process(&mut z);
-        z.iter_mut().zip(&spectrum).for_each(|(z, s)| *z *= s);
-        inverse.process(&mut z);
-        z.iter().map(|z| z.re / fine as f64).collect()
+    forward.process(&mut whole);
+    whole.iter_mut().zip(&spectrum).for_each(|(z, s)| *z *= s);
+    f64::kernel(fine, FftDirection::Inverse).process(&mut whole);
+    let all = (0..blocks.channels).map(|k| whole[k * FINE % fine].re / fine as f64).collect();
+    // The main lobe reaches few points.
+    let reach = if blocks.wide { 2 * FINE } else { 3 * FINE / 2 };
+    let own = |k: usize| -> f64 {
+        let at = |d: usize| density[(k * FINE + fine + d - reach) % fine];
+        let weight = |d: usize| response[d.abs_diff(reach)];
+        (0..=2 * reach).map(|d| weight(d) * at(d)).sum()
     };
-    (convolved(false), convolved(true))
-}
-
-/// The time-frequency plane: power over the floor, and which tiles stand out.
-struct Plane {
-    channels: usize,
-    count: usize,
-    wide: bool,
-    ratio: Vec<f32>,
-    hit: Vec<bool>,
-}
-
-impl Plane {
-    /// Marks tiles of this shape that noise exceeds with probability e^`ln_tile` at most.
-    fn test(&mut self, long: usize, broad: usize, ln_tile: f64, good: &[usize]) {
-        let whole = broad == 0;
-        let broad = if whole { self.channels } else { broad };
-        if long > self.count / 3 || broad > self.channels || good.is_empty() {
-            return;
-        }
-        // Degrees of freedom of overlapped blocks and neighbouring channels.
-        let over_time = (0.8 * long as f64 + 0.2).max(1.0);
-        let overlap = if self.wide { 0.33 } else { 0.45 };
-        let over_frequency = (1.0 + (broad - 1) as f64 * overlap).max(1.0);
-        let shape = over_time * over_frequency;
-        let error = 1.45 / (self.count as f64).sqrt() / (broad as f64).powf(0.25);
-        let z = (-2.0 * ln_tile).sqrt();
-        let limit = gamma_quantile(shape, ln_tile) / shape * (z * error).min(1.5).exp();
-        if whole {
-            return self.test_whole(limit, good);
-        }
-        if long == 1 && broad == 1 {
-            let hits = self.hit.iter_mut().zip(&self.ratio);
-            return hits.for_each(|(hit, r)| *hit |= *r > limit as f32);
-        }
-        let cap =
-            if long > 1 { limit * long as f64 / (long as f64 / 4.0).max(2.0) } else { f64::MAX };
-        let most = (limit * (long * broad) as f64) as f32;
-        let channels = self.channels;
-        let mut rows: Vec<Vec<f32>> = vec![vec![0.0; channels]; long];
-        let mut sum = vec![0.0f32; channels];
-        let mut wide = vec![0.0f32; channels];
-        for block in 0..self.count {
-            // What smaller tiles have found, and what it spills into the blocks and channels beside
-            // it, does not carry a larger one.
-            let from = block * channels;
-            let slot = &mut rows[block % long];
-            slot.iter_mut()
-                .zip(&self.ratio[from..from + channels])
-                .for_each(|(out, r)| *out = r.min(cap as f32));
-            let aside = usize::from(long > 1);
-            for near in block.saturating_sub(aside)..(block + aside + 1).min(self.count) {
-                let hits = &self.hit[near * channels..(near + 1) * channels];
-                for k in (0..channels).filter(|k| hits[*k]) {
-                    let beside = if broad > 1 { 2 } else { 0 };
-                    let range = k.saturating_sub(beside)..(k + beside + 1).min(channels);
-                    slot[range].iter_mut().for_each(|out| *out = out.min(1.0));
-                }
-            }
-            if block + 1 < long {
-                continue;
-            }
-            sum.fill(0.0);
-            for row in &rows {
-                sum.iter_mut().zip(row).for_each(|(s, r)| *s += r);
-            }
-            let middle = (block + 1 - long + long / 2) * channels;
-            let tested = if broad > 1 {
-                sums_of_neighbours(&sum, broad, &mut wide);
-                &wide
-            } else {
-                &sum
-            };
-            let hits = self.hit[middle..middle + channels].iter_mut();
-            for ((hit, r), sum) in hits.zip(&self.ratio[middle..]).zip(tested) {
-                *hit |= *sum > most && *r > 1.5;
-            }
-        }
-    }
-
-    /// Blocks of which the mean over all channels stands out.
-    fn test_whole(&mut self, limit: f64, good: &[usize]) {
-        for block in 0..self.count {
-            let from = block * self.channels;
-            let (row, hit) =
-                (&self.ratio[from..from + self.channels], &self.hit[from..from + self.channels]);
-            // What stands out by itself, and what it spills into its neighbours, does not carry all.
-            let beside =
-                |k: usize| hit[k.saturating_sub(2)..(k + 3).min(hit.len())].iter().any(|hit| *hit);
-            let of = |k: &usize| if beside(*k) { 1.0 } else { f64::from(row[*k]) };
-            let mean = good.iter().map(of).sum::<f64>() / good.len() as f64;
-            if mean > limit {
-                for k in 0..self.channels {
-                    self.hit[from + k] |= self.ratio[from + k] > 1.5;
-                }
-            }
-        }
-    }
-
-    /// Lines that move: sums along slopes.
-    fn test_moving(&mut self, ln_tile: f64) {
-        let blocks = (2 * TRAIL + 1) as f64;
-        let error = 1.45 / (self.count as f64).sqrt() / 2.0;
-        let shape = 0.8 * blocks + 0.2;
-        let limit =
-            gamma_quantile(shape, ln_tile) / shape * ((-2.0 * ln_tile).sqrt() * error).exp();
-        let (channels, count) = (self.channels as isize, self.count as isize);
-        let cap = (2.0 * limit) as f32;
-        let capped: Vec<f32> = self.ratio.iter().map(|r| r.min(cap)).collect();
-        let most = (limit * blocks) as f32;
-        let mut sum = vec![0.0f32; self.channels];
-        let mut marks = Vec::new();
-        // Trails overlap: every other block as their middle sees them all.
-        for middle in (TRAIL..count - TRAIL).step_by(2) {
-            for slope in SLOPES {
-                sum.fill(0.0);
-                for j in -TRAIL..=TRAIL {
-                    let shift = (slope * j as f64).round() as isize;
-                    let (from, to) = (0.max(-shift), channels.min(channels - shift));
-                    let row = ((middle + j) * channels + shift + from) as usize;
-                    let part = &capped[row..row + (to - from) as usize];
-                    sum[from as usize..to as usize].iter_mut().zip(part).for_each(|(s, r)| *s += r);
-                }
-                let inner = 9..self.channels.saturating_sub(9);
-                for k in inner.filter(|k| sum[*k] > most) {
-                    // Most of the trail carries it: half of it may lie in something else.
-                    let along = |j: isize| {
-                        let channel = k as isize + (slope * j as f64).round() as isize;
-                        capped[((middle + j) * channels + channel) as usize]
-                    };
-                    let carrying = (-TRAIL..=TRAIL).filter(|j| along(*j) > CARRYING).count();
-                    if carrying >= MOST_OF_TRAIL {
-                        marks.push((middle, k as isize, slope));
-                    }
-                }
-            }
-        }
-        for (middle, k, slope) in marks {
-            for direction in [-1, 1] {
-                // From the middle outwards, until the line is gone for two blocks.
-                let mut gone = 0;
-                for j in (0..=TRAIL).map(|j| j * direction) {
-                    let channel = k + (slope * j as f64).round() as isize;
-                    if gone == 2 || !(0..channels).contains(&channel) {
-                        break;
-                    }
-                    let at = ((middle + j) * channels + channel) as usize;
-                    let there = self.ratio[at] > 2.0;
-                    self.hit[at] |= there;
-                    gone = if there { 0 } else { gone + 1 };
-                }
-            }
-        }
-    }
-
-    /// Groups of tiles that touch, or have one tile between them.
-    fn groups(&self) -> Vec<Vec<(usize, usize)>> {
-        let mut hits: Vec<usize> = (0..self.hit.len()).filter(|i| self.hit[*i]).collect();
-        if hits.len() > MOST_HITS {
-            let by_ratio = |a: &usize, b: &usize| self.ratio[*b].total_cmp(&self.ratio[*a]);
-            hits.select_nth_unstable_by(MOST_HITS, by_ratio);
-            hits.truncate(MOST_HITS);
-            hits.sort_unstable();
-        }
-        let mut parent: Vec<u32> = (0..hits.len() as u32).collect();
-        fn root(parent: &mut [u32], mut i: u32) -> u32 {
-            while parent[i as usize] != i {
-                parent[i as usize] = parent[parent[i as usize] as usize];
-                i = parent[i as usize];
-            }
-            i
-        }
-        // The place of every hit in the list, for the rows that a tile can touch.
-        const NONE: u32 = u32::MAX;
-        let mut recent: Vec<(usize, Vec<u32>)> = vec![(usize::MAX, vec![NONE; self.channels]); 3];
-        for (i, &at) in hits.iter().enumerate() {
-            let (block, k) = (at / self.channels, at % self.channels);
-            let own = block % 3;
-            if recent[own].0 != block {
-                recent[own] = (block, vec![NONE; self.channels]);
-            }
-            for (row, places) in &recent {
-                if *row == usize::MAX || row.abs_diff(block) > 2 {
-                    continue;
-                }
-                let near = &places[k.saturating_sub(2)..(k + 3).min(self.channels)];
-                for &place in near.iter().filter(|place| **place != NONE) {
-                    let (a, b) = (root(&mut parent, i as u32), root(&mut parent, place));
-                    parent[a as usize] = b;
-                }
-            }
-            recent[own].1[k] = i as u32;
-        }
-        let mut by_root: std::collections::BTreeMap<u32, Vec<(usize, usize)>> = Default::default();
-        for (i, &at) in hits.iter().enumerate() {
-            let r = root(&mut parent, i as u32);
-            by_root.entry(r).or_default().push((at / self.channels, at % self.channels));
-        }
-        by_root.into_values().collect()
-    }
-}
-
-/// Sums over so many neighbours, an odd number; beyond the ends there is nothing.
-fn sums_of_neighbours(row: &[f32], width: usize, out: &mut [f32]) {
-    let half = width / 2;
-    let mut sum: f32 = row[..half.min(row.len())].iter().sum();
-    for k in 0..row.len() {
-        sum += row.get(k + half).copied().unwrap_or(0.0);
-        out[k] = sum;
-        sum -= if k >= half { row[k - half] } else { 0.0 };
-    }
+    (all, (0..blocks.channels).map(own).collect())
 }
 
 /// Power above the floor, summed over the blocks of a group: in each the channels that stand out and
 /// those beside them, since tiles that are part of it may lie below the threshold.
-fn energy_around(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)]) -> f64 {
+fn energy_around(blocks: &Blocks, plane: &Plane<'_>, group: &[Tile]) -> f64 {
     /// Channels to each side, which the window's main lobe reaches.
     const BESIDE: usize = 2;
     let channels = blocks.channels;
@@ -483,7 +286,7 @@ fn energy_around(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)]) -> f6
         span = own.unwrap_or(span);
         let row = block * channels;
         for k in span.0.saturating_sub(BESIDE)..=(span.1 + BESIDE).min(channels - 1) {
-            let (s, r) = (f64::from(blocks.power[row + k]), f64::from(plane.ratio[row + k]));
+            let (s, r) = (f64::from(blocks.power[row + k]), f64::from(plane.ratio((block, k))));
             if r > 0.0 {
                 sum += s - s / r;
             }
@@ -493,14 +296,15 @@ fn energy_around(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)]) -> f6
 }
 
 /// What a group of tiles says.
-fn event(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)], scale: f64) -> Event {
+fn event(blocks: &Blocks, plane: &Plane<'_>, group: &[Tile]) -> Event {
+    let scale = 1.0 / blocks.length as f64;
     let first = group[0].0;
     let last = group[group.len() - 1].0;
     let (mut low, mut high) = (usize::MAX, 0);
     let rows = last - first + 1;
     let (mut power, mut weight, mut place, mut occupied) =
         (vec![0.0; rows], vec![0.0; rows], vec![0.0; rows], vec![0usize; rows]);
-    let mut by_channel: std::collections::BTreeMap<usize, f64> = Default::default();
+    let mut strongest_tile = (0.0f64, 0);
     let (mut ratio, mut top) = (0.0f64, 0.0f64);
     let mut strongest = vec![0.0f32; rows];
     for &(block, k) in group {
@@ -509,7 +313,7 @@ fn event(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)], scale: f64) -
     }
     for &(block, k) in group {
         let at = block * blocks.channels + k;
-        let (r, s) = (f64::from(plane.ratio[at]), f64::from(blocks.power[at]));
+        let (r, s) = (f64::from(plane.ratio((block, k))), f64::from(blocks.power[at]));
         let row = block - first;
         power[row] += s;
         weight[row] += r;
@@ -520,8 +324,10 @@ fn event(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)], scale: f64) -
         high = high.max(k + 1);
         ratio = ratio.max(r);
         top = top.max(s);
-        let most = by_channel.entry(k).or_insert(0.0);
-        *most = most.max(r);
+        // Of equal ones the highest channel.
+        if r > strongest_tile.0 || (r == strongest_tile.0 && k > strongest_tile.1) {
+            strongest_tile = (r, k);
+        }
     }
     let total: f64 = power.iter().sum();
     let until = |share: f64| {
@@ -534,7 +340,7 @@ fn event(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)], scale: f64) -
     // The times hold 99 % of the energy.
     let (from, to) = (until(0.005).unwrap_or(0), until(0.995).unwrap_or(rows - 1));
     let (length, hop) = (blocks.length as f64, blocks.hop as f64);
-    let peak = by_channel.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(low, |(k, _)| *k);
+    let peak = strongest_tile.1;
     let ridge = (0..rows)
         .filter(|i| weight[*i] > 0.0)
         .map(|i| (first + i, place[i] / weight[i], occupied[i]))
@@ -554,5 +360,26 @@ fn event(blocks: &Blocks, plane: &Plane, group: &[(usize, usize)], scale: f64) -
         block: blocks.length,
         ridge,
         slope: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_statistics_are_those_of_sorted_lanes() {
+        let value = |i: usize, lane: usize| ((i * 7919 + lane * 31) % 1009) as f32 * 1e-3;
+        let values: Vec<[f32; LANES]> =
+            (0..300).map(|i| std::array::from_fn(|lane| value(i, lane))).collect();
+        for rank in [0u32, 30, 105, 299] {
+            let found = order_statistics(&values, rank);
+            for (lane, found) in found.iter().enumerate() {
+                let mut sorted: Vec<f32> = (0..300).map(|i| value(i, lane)).collect();
+                sorted.sort_by(f32::total_cmp);
+                let expected = sorted[rank as usize];
+                assert!((found - expected).abs() <= 1e-3 * expected + 1e-30, "{lane} {rank}");
+            }
+        }
     }
 }

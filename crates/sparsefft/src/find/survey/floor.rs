@@ -12,6 +12,8 @@
 
 use super::chance::gamma_quantile;
 use super::spectrum::LOBE;
+use super::vector::{places_over, vectorized};
+use crate::cpu::threads;
 
 /// The order statistic of the floor.
 pub(super) const QUANTILE: f64 = 0.4;
@@ -57,6 +59,35 @@ impl Cell {
     pub(super) fn middle(&self) -> f64 {
         0.5 * (self.low + self.high - 1) as f64
     }
+
+    /// Divides values of every so many bins of the cell by the shape that its slope makes, which is
+    /// 1 in the middle.
+    fn flatten(&self, values: &mut [f64], every: usize, real: bool) {
+        /// Values between which the shape is a straight line.
+        const STEP: usize = 16;
+        /// A cell this much narrower than its place is curved little.
+        const NARROW: usize = 4;
+        if self.slope == 0.0 {
+            return;
+        }
+        let middle = self.middle();
+        let shape = |i: usize| {
+            let k = (self.low + i * every) as f64;
+            let away = if real { ((k + 1.0) / (middle + 1.0)).ln() } else { k - middle };
+            (-self.slope * away).exp()
+        };
+        let curved = real && NARROW * (self.high - self.low) > self.low;
+        let step = if curved { 1 } else { STEP };
+        let mut from = shape(0);
+        for (i, group) in values.chunks_mut(step).enumerate() {
+            let to = shape((i + 1) * step);
+            let turn = (to - from) / step as f64;
+            for (j, v) in group.iter_mut().enumerate() {
+                *v *= from + turn * j as f64;
+            }
+            from = to;
+        }
+    }
 }
 
 /// The local floor.
@@ -80,12 +111,13 @@ impl Floor {
         let mut clipped = vec![false; power.len()];
         for round in 0..4 {
             if round >= 2 {
+                floor.fill(real);
                 mark_above(power, &floor.density, &mut clipped);
             }
             floor.estimate(power, (round >= 2).then_some(&clipped[..]), correlated, real, spectra);
             floor.smooth(real);
-            floor.fill(real);
         }
+        floor.fill(real);
         floor
     }
 
@@ -111,38 +143,37 @@ impl Floor {
         spectra: f64,
     ) {
         let units = [QUANTILE, SPARE_QUANTILE].map(|q| unit_quantile(q, spectra));
-        let mut values = Vec::with_capacity(SAMPLED + 1);
-        for cell in &mut self.cells {
-            let (low, high) = (cell.low, cell.high);
-            let every = (high - low).div_ceil(SAMPLED);
-            let (middle, slope) = (cell.middle(), cell.slope);
-            let relative = |k: usize| {
-                let k_real = k as f64;
-                let away =
-                    if real { ((k_real + 1.0) / (middle + 1.0)).ln() } else { k_real - middle };
-                power[k] * (-slope * away).exp()
-            };
-            values.clear();
-            let left = |k: &usize| clipped.is_none_or(|clipped| !clipped[*k]);
-            values.extend((low..high).step_by(every).filter(left).map(relative));
-            let sampled = (high - low).div_ceil(every);
+        threads::map_mut(&mut self.cells, power.len() as u64, |cell| {
+            let every = (cell.high - cell.low).div_ceil(SAMPLED);
+            let mut relative: Vec<f64> =
+                power[cell.low..cell.high].iter().step_by(every).copied().collect();
+            cell.flatten(&mut relative, every, real);
+            let sampled = relative.len();
+            let mut values = Vec::with_capacity(sampled);
+            match clipped {
+                Some(clipped) => {
+                    let clipped = clipped[cell.low..cell.high].iter().step_by(every);
+                    let left = relative.iter().zip(clipped).filter(|(_, clipped)| !**clipped);
+                    values.extend(left.map(|(v, _)| *v));
+                }
+                None => values.extend_from_slice(&relative),
+            }
             // Which quantile of the noise it is, and its share of the draws, which are cut off at CLIP.
             let mut unit = units[0];
             let mut q = QUANTILE * clipped.map_or(1.0, |_| 1.0 - (-CLIP).exp());
             if (values.len() as f64) < FEWEST_LEFT * sampled as f64 {
                 // Occupied nearly everywhere: the weakest quarter is all there is to go by.
-                values.clear();
-                values.extend((low..high).step_by(every).map(relative));
+                values = relative;
                 (q, unit) = (SPARE_QUANTILE, units[1]);
             }
             let rank = ((q * values.len() as f64) as usize).min(values.len() - 1);
-            let value = *values.select_nth_unstable_by(rank, f64::total_cmp).1;
+            let value = order_statistic(&mut values, rank);
             let unbiased = value / unit;
             cell.ln_density = unbiased.max(1e-300).ln();
             // A cell that is sampled thinly has independent bins; else neighbours are correlated.
             let apart = (correlated / every as f64).max(1.0);
             cell.draws = values.len() as f64 / apart * spectra;
-        }
+        });
     }
 
     /// Replaces cells by the widest straight piece that they agree with.
@@ -203,11 +234,7 @@ impl Floor {
             let from = ln_at(k as f64, at);
             let to = ln_at(next as f64, at);
             let turn = ((to - from) / (next - k) as f64).exp();
-            let mut value = from.exp();
-            for density in &mut self.density[k..next] {
-                *density = value;
-                value *= turn;
-            }
+            geometric(from.exp(), turn, &mut self.density[k..next]);
             k = next;
         }
     }
@@ -254,10 +281,55 @@ fn cells_of(bins: usize, real: bool) -> Vec<Cell> {
 /// Marks bins far above the density, and the main lobe around them.
 fn mark_above(power: &[f64], density: &[f64], marked: &mut [bool]) {
     marked.fill(false);
-    for (k, (p, d)) in power.iter().zip(density).enumerate() {
-        if *p > CLIP * d {
-            let end = (k + LOBE + 1).min(marked.len());
-            marked[k.saturating_sub(LOBE)..end].fill(true);
+    let mut above = Vec::new();
+    places_over(power, density, CLIP, &mut above);
+    for k in above {
+        let end = (k + LOBE + 1).min(marked.len());
+        marked[k.saturating_sub(LOBE)..end].fill(true);
+    }
+}
+
+/// The value of this rank among positive values, which are reordered.
+fn order_statistic(values: &mut [f64], rank: usize) -> f64 {
+    /// Values of which a guess is made, from this many on.
+    const FEW: usize = 32;
+    const MANY: usize = 256;
+    /// How far the guess may be off.
+    const OFF: f64 = 2.5;
+    if values.len() >= MANY {
+        let every = values.len() / FEW;
+        let mut few: Vec<f64> = values.iter().step_by(every).copied().collect();
+        let place = (rank * few.len() / values.len()).min(few.len() - 1);
+        let guess = *few.select_nth_unstable_by(place, f64::total_cmp).1;
+        let (low, high) = (guess / OFF, guess * OFF);
+        // What lies between moves to the front; nothing branches.
+        let mut near = vec![0.0; values.len() + 1];
+        let (mut count, mut below) = (0, 0);
+        for &v in values.iter() {
+            near[count] = v;
+            count += usize::from((v >= low) & (v < high));
+            below += usize::from(v < low);
+        }
+        if rank >= below && rank < below + count {
+            let near = &mut near[..count];
+            return *near.select_nth_unstable_by(rank - below, f64::total_cmp).1;
+        }
+    }
+    *values.select_nth_unstable_by(rank, f64::total_cmp).1
+}
+
+vectorized! {
+    /// Fills in the powers of `turn`, times the first value.
+    fn geometric(first: f64, turn: f64, out: &mut [f64]) {
+        const LANES: usize = 8;
+        let mut values = [first; LANES];
+        for j in 1..LANES {
+            values[j] = values[j - 1] * turn;
+        }
+        let leap = turn * turn * turn * turn * turn * turn * turn * turn;
+        for chunk in out.chunks_mut(LANES) {
+            chunk.iter_mut().zip(&values).for_each(|(o, v)| *o = *v);
+            values.iter_mut().for_each(|v| *v *= leap);
         }
     }
 }

@@ -5,10 +5,12 @@
 //! probability that noise alone makes one line in the whole spectrum is the stated one.
 
 use super::chance::{gamma_quantile, quantile_threshold};
-use super::fit::{Fit, fit};
+use super::fit::{Fit, NARROW, WIDE, fit};
 use super::floor::{Floor, QUANTILE};
 use super::peaks::peaks;
 use super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins};
+use super::vector::{exceeding, places_above, places_over, running_sums, vectorized};
+use crate::cpu::threads;
 
 /// Share of the power in the main lobe that a fit may leave for a line to be one line.
 const PURE: f64 = 0.05;
@@ -18,13 +20,21 @@ const CLEAN: f64 = 4.0;
 const PROMINENCE: f64 = 30.0;
 /// Most peaks of a group that are fitted.
 const MOST_FITTED: usize = 12;
-/// Half widths of the fit: of a line alone, and of a wide group.
-const NARROW: usize = 8;
-const WIDE: usize = 20;
 /// Power over the floor from which on a line's side lobes may reach above it.
 const TOWERING: f64 = 1e8;
+/// Most bins among which such lines are looked for, the strongest: each has a main lobe of some ten.
+const MOST_CANDIDATES: usize = 1 << 12;
 /// Most lines that are subtracted before the floor is measured.
 const MOST_TOWERING: usize = 32;
+/// Groups of bins that are examined: one for each so many samples, which bounds their share of the
+/// time, and at least and at most so many. A reader is served by far fewer.
+const SAMPLES_PER_GROUP: usize = 128;
+const FEWEST_GROUPS: usize = 256;
+const MOST_GROUPS: usize = 8192;
+/// Bins over which means are tested.
+const WIDTHS: [usize; 2] = [6, 24];
+/// Bins that are smoothed at a time.
+const STRIPE: usize = 1 << 12;
 /// Share of the power that a fit may leave for the line to be subtracted.
 const EXACT: f64 = 1e-4;
 
@@ -59,13 +69,23 @@ pub(super) fn take_towering(spectrum: &mut Spectrum) -> (Vec<Found>, f64) {
     let rank = some.len() / 10;
     let quiet = *some.select_nth_unstable_by(rank, f64::total_cmp).1;
     let mut out: Vec<Found> = Vec::new();
+    // What a subtraction leaves is no stronger than it was before.
+    let mut candidates = Vec::new();
+    exceeding(&spectrum.power, TOWERING * quiet, &mut candidates);
+    if candidates.len() > MOST_CANDIDATES {
+        let by_power = |a: &usize, b: &usize| spectrum.power[*b].total_cmp(&spectrum.power[*a]);
+        candidates.select_nth_unstable_by(MOST_CANDIDATES, by_power);
+        candidates.truncate(MOST_CANDIDATES);
+        candidates.sort_unstable();
+    }
     for _ in 0..MOST_TOWERING {
         let near = |k: usize| out.iter().any(|f| (f.fit.bin - k as f64).abs() < 3.0 * LOBE as f64);
-        let candidates = spectrum.power.iter().enumerate();
         let strongest = candidates
-            .filter(|(k, p)| **p > TOWERING * quiet && !near(*k))
-            .max_by(|a, b| a.1.total_cmp(b.1));
-        let Some((k, &power)) = strongest else { break };
+            .iter()
+            .map(|k| (*k, spectrum.power[*k]))
+            .filter(|(k, p)| *p > TOWERING * quiet && !near(*k))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((k, power)) = strongest else { break };
         let first = fit(spectrum, k, quiet, NARROW);
         let steady = first.left < EXACT && first.damping == 0.0 && first.drift.abs() < 1e-3;
         if !steady {
@@ -115,10 +135,24 @@ pub(super) fn find(spectrum: &Spectrum, floor: &Floor, ln_p: f64) -> Vec<Found> 
             _ => groups.push(vec![hit]),
         }
     }
-    let mut out = Vec::new();
-    for group in &groups {
-        take_apart(spectrum, floor, group, &mut out);
+    // Of a record full of lines the strongest are fitted.
+    let most = (spectrum.n / SAMPLES_PER_GROUP).clamp(FEWEST_GROUPS, MOST_GROUPS);
+    if groups.len() > most {
+        let top = |group: &Vec<(usize, bool)>| {
+            group.iter().map(|(k, _)| spectrum.power[*k]).fold(0.0, f64::max)
+        };
+        let mut by_power: Vec<(f64, Vec<(usize, bool)>)> =
+            groups.into_iter().map(|g| (top(&g), g)).collect();
+        by_power.sort_by(|a, b| b.0.total_cmp(&a.0));
+        by_power.truncate(most);
+        groups = by_power.into_iter().map(|(_, g)| g).collect();
     }
+    let each = threads::map(&groups, (SAMPLES_PER_GROUP * groups.len()) as u64, |group| {
+        let mut out = Vec::new();
+        take_apart(spectrum, floor, group, &mut out);
+        out
+    });
+    let mut out: Vec<Found> = each.into_iter().flatten().collect();
     out.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     out
 }
@@ -154,64 +188,115 @@ impl Limits {
     }
 }
 
+/// Bins with the same threshold.
+struct Piece {
+    low: usize,
+    high: usize,
+    limit: f64,
+    draws: f64,
+}
+
 /// Bins above the threshold, each with whether it is so alone rather than in a mean of several.
 fn above(spectrum: &Spectrum, floor: &Floor, ln_bin: f64) -> Vec<(usize, bool)> {
     let limits = Limits::new(ln_bin - 2f64.ln());
     let bins = spectrum.power.len();
-    let mut ratio: Vec<f64> =
-        spectrum.power.iter().zip(&floor.density).map(|(p, d)| p / d).collect();
     // Piecewise the same threshold: that of the end with fewer draws.
     let mut borders: Vec<usize> = floor.cells.iter().map(|c| c.middle() as usize).collect();
     borders.insert(0, 0);
     borders.push(bins);
-    let mut hits: Vec<(usize, bool)> = Vec::new();
-    let mut limits_of_pieces = Vec::with_capacity(borders.len());
+    let mut alone: Vec<usize> = Vec::new();
+    let mut pieces = Vec::with_capacity(borders.len());
+    let mut places = Vec::new();
     for ends in borders.windows(2) {
-        let draws = floor.draws_at(ends[0] as f64).min(floor.draws_at(ends[1] as f64));
+        let (low, high) = (ends[0], ends[1].max(ends[0]));
+        let draws = floor.draws_at(low as f64).min(floor.draws_at(high as f64));
         let limit = limits.of(draws);
-        limits_of_pieces.push((ends[0], ends[1], limit, draws));
-        let piece = ratio[ends[0]..ends[1].max(ends[0])].iter().enumerate();
-        hits.extend(piece.filter(|(_, r)| **r > limit).map(|(i, _)| (ends[0] + i, true)));
+        pieces.push(Piece { low, high, limit, draws });
+        places.clear();
+        let range = low..high;
+        places_over(&spectrum.power[range.clone()], &floor.density[range], limit, &mut places);
+        alone.extend(places.iter().map(|k| low + k));
     }
-    // Means of several bins, without what stands out alone.
-    for &(k, _) in &hits {
-        ratio[k.saturating_sub(2 * LOBE)..(k + 2 * LOBE + 1).min(bins)].fill(1.0);
-    }
-    for &(low, high, limit, _) in &limits_of_pieces {
-        ratio[low..high.max(low)].iter_mut().for_each(|r| *r = r.min(0.5 * limit));
-    }
-    let correlated = correlated_bins();
-    let mut wider = Vec::new();
-    for width in [6usize, 24] {
-        if width >= bins {
-            continue;
-        }
-        let shape = 1.0 + (width - 1) as f64 / (1.15 * correlated);
-        let mean = gamma_quantile(shape, ln_bin - 4f64.ln()) / shape;
-        let z = (-2.0 * ln_bin).sqrt();
-        let mut sum: f64 = ratio[..width].iter().sum();
-        let mut piece = 0;
-        for start in 0..=bins - width {
-            if start > 0 {
-                sum += ratio[start + width - 1] - ratio[start - 1];
-            }
-            let middle = start + width / 2;
-            while piece + 1 < limits_of_pieces.len() && limits_of_pieces[piece].1 <= middle {
-                piece += 1;
-            }
-            // Most means are nowhere near.
-            if sum > mean * width as f64 {
-                let scatter = 1.6 / limits_of_pieces[piece].3.max(1.0).sqrt();
-                if sum > mean * width as f64 * (scatter * z).exp() && ratio[middle] > 2.0 {
-                    wider.push((middle, false));
-                }
-            }
-        }
-    }
-    hits.extend(wider);
+    // Sums over several bins that noise reaches rarely, with a floor that is known exactly.
+    let sums = WIDTHS.map(|width| {
+        let shape = 1.0 + (width - 1) as f64 / (1.15 * correlated_bins());
+        gamma_quantile(shape, ln_bin - 4f64.ln()) / shape * width as f64
+    });
+    let z = (-2.0 * ln_bin).sqrt();
+    let stripes: Vec<usize> = (0..bins).step_by(STRIPE).collect();
+    let wider = threads::map(&stripes, bins as u64, |start| {
+        means_above(spectrum, floor, &pieces, &alone, (sums, z), *start)
+    });
+    let mut hits: Vec<(usize, bool)> = alone.iter().map(|k| (*k, true)).collect();
+    hits.extend(wider.into_iter().flatten().map(|k| (k, false)));
     hits.sort_unstable_by_key(|(k, alone)| (*k, !*alone));
     hits.dedup_by_key(|(k, _)| *k);
     hits
+}
+
+/// Bins from `start` on, a stripe of them, around which means of several bins stand out, without what
+/// stands out alone.
+fn means_above(
+    spectrum: &Spectrum,
+    floor: &Floor,
+    pieces: &[Piece],
+    alone: &[usize],
+    (most, z): ([f64; 2], f64),
+    start: usize,
+) -> Vec<usize> {
+    /// Bins before and behind a stripe that its means reach.
+    const HALF: usize = WIDTHS[1] / 2;
+    let bins = spectrum.power.len();
+    let (from, to) = (start.saturating_sub(HALF), (start + STRIPE + HALF).min(bins));
+    let mut ratio: Vec<f32> = vec![0.0; to - from];
+    ratios(&spectrum.power[from..to], &floor.density[from..to], &mut ratio);
+    let reach = 2 * LOBE;
+    let first = alone.partition_point(|k| k + reach < from);
+    for k in alone[first..].iter().take_while(|k| **k <= to + reach) {
+        let near = k.saturating_sub(reach).max(from)..(k + reach + 1).min(to);
+        if near.start < near.end {
+            ratio[near.start - from..near.end - from].fill(1.0);
+        }
+    }
+    for piece in &pieces[pieces.partition_point(|p| p.high <= from)..] {
+        let part = piece.low.max(from)..piece.high.min(to);
+        if part.start >= part.end {
+            break;
+        }
+        cap(&mut ratio[part.start - from..part.end - from], 0.5 * piece.limit as f32);
+    }
+    let (mut doubled, mut sums, mut places, mut out) = (vec![], vec![], vec![], vec![]);
+    for (width, most) in WIDTHS.into_iter().zip(most).filter(|(width, _)| *width < bins) {
+        running_sums(&ratio, width, &mut doubled, &mut sums);
+        places.clear();
+        // Most means are nowhere near.
+        places_above(&sums, most as f32, &mut places);
+        for place in places.iter().map(|p| *p as usize) {
+            let middle = place + width / 2;
+            let bin = from + middle;
+            let piece = &pieces[pieces.partition_point(|p| p.high <= bin).min(pieces.len() - 1)];
+            let scatter = 1.6 / piece.draws.max(1.0).sqrt();
+            let own = (start..start + STRIPE).contains(&bin);
+            if own && f64::from(sums[place]) > most * (scatter * z).exp() && ratio[middle] > 2.0 {
+                out.push(bin);
+            }
+        }
+    }
+    out
+}
+
+vectorized! {
+    fn ratios(power: &[f64], density: &[f64], out: &mut [f32]) {
+        for ((r, p), d) in out.iter_mut().zip(power).zip(density) {
+            *r = (p / d) as f32;
+        }
+    }
+}
+
+vectorized! {
+    fn cap(values: &mut [f32], most: f32) {
+        values.iter_mut().for_each(|v| *v = if *v < most { *v } else { most });
+    }
 }
 
 /// A fitted bin among those that there are: around the end of a complex spectrum; a real one ends

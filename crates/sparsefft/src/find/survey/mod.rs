@@ -18,8 +18,10 @@ mod floor;
 mod lines;
 pub(super) mod long;
 mod peaks;
+mod plane;
 mod spectrum;
 mod sweeps;
+mod vector;
 
 use super::findings::{
     Burst, Family, Floor as PublicFloor, FoundBand, Line, LineKind, Reason, Sweep,
@@ -32,6 +34,8 @@ use families::Member;
 use floor::Floor;
 use lines::{Found, Limits, Shape};
 use spectrum::{LOBE, Spectrum, correlated_bins};
+use std::borrow::Cow;
+use vector::{capped_sum, largest_of, range_of, scaled_sum, sum_of_squares};
 
 /// Fewest samples of a survey.
 pub(super) const SHORTEST: u64 = 64;
@@ -53,13 +57,13 @@ const PARTS: usize = 16;
 const UNSTEADY_SIGMAS: f64 = 8.0;
 const UNSTEADY: f64 = 0.05;
 
-/// The samples of a record.
-pub(super) enum Samples {
+/// The samples of a record: a copy, or where they lie.
+pub(super) enum Samples<'a> {
     Real(Vec<f64>),
-    Complex(Vec<Complex<f64>>),
+    Complex(Cow<'a, [Complex<f64>]>),
 }
 
-impl Samples {
+impl Samples<'_> {
     fn as_record(&self) -> Record<'_> {
         match self {
             Samples::Real(x) => Record::Real(x),
@@ -82,7 +86,7 @@ pub(super) struct Survey {
 
 /// Surveys a record of at least [`SHORTEST`] samples; `failure` is the probability of each kind of
 /// false finding.
-pub(super) fn run(samples: Samples, failure: f64) -> Result<Survey, Error> {
+pub(super) fn run(samples: &Samples<'_>, failure: f64) -> Result<Survey, Error> {
     let record = samples.as_record();
     let (n, real) = (record.len(), matches!(record, Record::Real(_)));
     let scale = scale_of(record);
@@ -91,17 +95,14 @@ pub(super) fn run(samples: Samples, failure: f64) -> Result<Survey, Error> {
     }
     let ln_p = failure.ln();
     let correlated = correlated_bins();
-    let mut spectrum = match &samples {
-        Samples::Real(x) => Spectrum::of_real(x.iter().map(|v| v * scale).collect())?,
-        Samples::Complex(x) => Spectrum::of_complex(x.iter().map(|v| v * scale).collect())?,
+    let mut spectrum = match record {
+        Record::Real(x) => Spectrum::of_real(x, scale)?,
+        Record::Complex(x) => Spectrum::of_complex(x, scale)?,
     };
     let (mut towering, quiet) = lines::take_towering(&mut spectrum);
     let mut floor = Floor::of(&spectrum.power, real, correlated);
-    let wide = {
-        let range = |(low, high): (f64, f64), d: &f64| (low.min(*d), high.max(*d));
-        let (low, high) = floor.density.iter().fold((f64::INFINITY, 0.0), range);
-        high > STEEP * low
-    };
+    let (low, high) = range_of(&floor.density);
+    let wide = high > STEEP * low;
     let mut ladder = Vec::new();
     for length in block_lengths(n) {
         ladder.push(Blocks::of(record, length, wide, scale)?);
@@ -211,21 +212,13 @@ const LEAST: f64 = 1e-150;
 /// Factor that brings the samples to a mean power of 1; 0 if all are zero, or nearly so.
 fn scale_of(record: Record<'_>) -> f64 {
     // Against overflow the largest value comes first.
-    let (largest, count) = match record {
-        Record::Real(x) => (x.iter().fold(0.0f64, |m, v| m.max(v.abs())), x.len()),
-        Record::Complex(x) => {
-            (x.iter().fold(0.0f64, |m, v| m.max(v.re.abs()).max(v.im.abs())), x.len())
-        }
-    };
+    let (values, count) = (record.values(), record.len());
+    let largest = largest_of(values);
     if largest < LEAST {
         return 0.0;
     }
     let inverse = 1.0 / largest;
-    let sum: f64 = match record {
-        Record::Real(x) => x.iter().map(|v| (v * inverse).powi(2)).sum(),
-        Record::Complex(x) => x.iter().map(|v| (v * inverse).norm_sqr()).sum(),
-    };
-    inverse / (sum / count as f64).sqrt()
+    inverse / (sum_of_squares(values, inverse) / count as f64).sqrt()
 }
 
 /// Lengths of the blocks: short ones, and long ones that grow with the root of the record.
@@ -280,10 +273,10 @@ fn busy_shares(
 
 /// By how many dB the floor changes over the record, if that is more than chance makes.
 fn change_over_time(blocks: &Blocks) -> Option<f64> {
-    const CAP: f64 = 12.0;
+    const CAP: f32 = 12.0;
     let inner = 1..blocks.channels - 1;
-    let every = blocks.count.div_ceil(2048).max(1);
-    let medians: Vec<f64> = inner
+    let every = blocks.count.div_ceil(512).max(1);
+    let inverse: Vec<f32> = inner
         .clone()
         .map(|k| {
             let mut values: Vec<f32> = (0..blocks.count)
@@ -291,7 +284,7 @@ fn change_over_time(blocks: &Blocks) -> Option<f64> {
                 .map(|b| blocks.power[b * blocks.channels + k])
                 .collect();
             let middle = values.len() / 2;
-            f64::from(*values.select_nth_unstable_by(middle, f32::total_cmp).1) + 1e-30
+            (*values.select_nth_unstable_by(middle, f32::total_cmp).1 + 1e-30).recip()
         })
         .collect();
     let mut parts: Vec<f64> = (0..PARTS)
@@ -300,10 +293,8 @@ fn change_over_time(blocks: &Blocks) -> Option<f64> {
             let (mut sum, mut count) = (0.0, 0.0);
             for block in from..to {
                 let row = &blocks.row(block)[inner.clone()];
-                for (p, m) in row.iter().zip(&medians) {
-                    sum += (f64::from(*p) / m).min(CAP);
-                }
-                count += medians.len() as f64;
+                sum += f64::from(capped_sum(row, &inverse, CAP));
+                count += inverse.len() as f64;
             }
             sum / f64::max(count, 1.0)
         })
@@ -408,7 +399,7 @@ impl Units<'_> {
         let Record::Real(x) = record else { return None };
         let n = self.n as f64;
         // Against overflow, in the scale of the survey.
-        let mean = x.iter().map(|v| v * self.scale).sum::<f64>() / n / self.scale;
+        let mean = scaled_sum(x, self.scale) / n / self.scale;
         let density = self.density(self.floor.cells[0].middle());
         let snr = n * mean * mean / density;
         (snr > self.limits.of(self.floor.cells[0].draws)).then(|| Line {

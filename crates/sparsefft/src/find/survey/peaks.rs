@@ -6,6 +6,9 @@
 pub(super) fn peaks(values: &[f64], least: f64, distance: usize) -> Vec<usize> {
     let of = |i: usize| values[i];
     let last = values.len().saturating_sub(1);
+    let before = saddles(values.iter().copied());
+    let mut after = saddles(values.iter().rev().copied());
+    after.reverse();
     let mut out: Vec<usize> = Vec::new();
     for i in 0..values.len() {
         let rises = i == 0 || of(i - 1) < of(i);
@@ -13,18 +16,7 @@ pub(super) fn peaks(values: &[f64], least: f64, distance: usize) -> Vec<usize> {
         if !(rises && falls) {
             continue;
         }
-        let descend = |steps: &mut dyn Iterator<Item = usize>| -> Option<f64> {
-            let mut lowest = of(i);
-            for j in steps {
-                if of(j) > of(i) {
-                    return Some(lowest);
-                }
-                lowest = lowest.min(of(j));
-            }
-            None
-        };
-        let saddles = [descend(&mut (0..i).rev()), descend(&mut (i + 1..values.len()))];
-        let saddle = saddles.into_iter().flatten().fold(0.0, f64::max);
+        let saddle = before[i].max(after[i]);
         let prominence = if saddle > 0.0 { (of(i) / saddle).ln() } else { f64::INFINITY };
         if prominence >= least {
             out.push(i);
@@ -32,13 +24,33 @@ pub(super) fn peaks(values: &[f64], least: f64, distance: usize) -> Vec<usize> {
     }
     // The higher one of two that are too near stays.
     out.sort_by(|a, b| of(*b).total_cmp(&of(*a)));
-    let mut kept: Vec<usize> = Vec::new();
-    for peak in out {
-        if kept.iter().all(|k| k.abs_diff(peak) >= distance) {
-            kept.push(peak);
+    let mut taken = std::collections::BTreeSet::new();
+    out.retain(|&peak| {
+        let near = (peak + 1).saturating_sub(distance)..peak + distance.max(1);
+        let alone = taken.range(near).next().is_none();
+        if alone {
+            taken.insert(peak);
         }
-    }
-    kept
+        alone
+    });
+    out
+}
+
+/// For each value the lowest one since the last that was higher; 0 if none was.
+fn saddles(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    // Descending heights, each with the lowest value since the one before it.
+    let mut higher: Vec<(f64, f64)> = Vec::new();
+    values
+        .map(|v| {
+            let mut lowest = v;
+            while let Some((_, low)) = higher.pop_if(|(height, _)| *height <= v) {
+                lowest = lowest.min(low);
+            }
+            let saddle = if higher.is_empty() { 0.0 } else { lowest };
+            higher.push((v, lowest));
+            saddle
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! below -93 dB that fall by 18 dB per octave, a main lobe of ±4 bins. In frequency the window has
 //! seven coefficients, so a line can be subtracted from its neighbourhood in closed form.
 
+use super::vector::vectorized;
+use crate::cpu::threads;
 use crate::dense::{Fft, RealFft};
 use crate::{Complex, Error};
 use std::f64::consts::{PI, TAU};
@@ -64,22 +66,36 @@ pub(super) struct Spectrum {
 }
 
 impl Spectrum {
-    /// The spectrum of real samples, which are overwritten.
-    pub(super) fn of_real(mut samples: Vec<f64>) -> Result<Self, Error> {
+    /// The spectrum of real samples times `scale`.
+    pub(super) fn of_real(samples: &[f64], scale: f64) -> Result<Self, Error> {
         let n = samples.len();
-        weigh(&mut samples, |x, w| *x *= w);
+        let mut weighted = crate::dense::zeroed_reals(n as u64, n as u64)?;
+        let window = Weights::new(n);
+        in_chunks(&mut weighted, |at, out| {
+            let samples = &samples[at..at + out.len()];
+            window.each(at, out.len(), |range, w| {
+                weigh_real(&samples[range.clone()], w, &mut out[range])
+            });
+        });
         let mut bins = crate::dense::zeroed(n as u64 / 2 + 1, n as u64)?;
-        RealFft::new(n as u64)?.forward(&samples, &mut bins)?;
-        drop(samples);
-        Self::scaled(true, n, bins)
+        RealFft::new(n as u64)?.forward(&weighted, &mut bins)?;
+        drop(weighted);
+        Self::scaled(true, n, bins, scale)
     }
 
-    /// The spectrum of complex samples, in their place.
-    pub(super) fn of_complex(mut samples: Vec<Complex<f64>>) -> Result<Self, Error> {
+    /// The spectrum of complex samples times `scale`.
+    pub(super) fn of_complex(samples: &[Complex<f64>], scale: f64) -> Result<Self, Error> {
         let n = samples.len();
-        weigh(&mut samples, |x, w| *x *= w);
-        Fft::new(n as u64)?.forward(&mut samples)?;
-        Self::scaled(false, n, samples)
+        let mut bins = crate::dense::zeroed(n as u64, n as u64)?;
+        let window = Weights::new(n);
+        in_chunks(&mut bins, |at, out| {
+            let samples = &samples[at..at + out.len()];
+            window.each(at, out.len(), |range, w| {
+                weigh_complex(&samples[range.clone()], w, &mut out[range])
+            });
+        });
+        Fft::new(n as u64)?.forward(&mut bins)?;
+        Self::scaled(false, n, bins, scale)
     }
 
     /// A spectrum of which only the power is known, the mean over frames of n samples.
@@ -87,23 +103,26 @@ impl Spectrum {
         Spectrum { real, n, bins: Vec::new(), power, least: 1e-300 }
     }
 
-    fn scaled(real: bool, n: usize, mut bins: Vec<Complex<f64>>) -> Result<Self, Error> {
-        let scale = 1.0 / (n as f64 * mean_of_power(2)).sqrt();
-        let mut power = Vec::new();
-        power
-            .try_reserve_exact(bins.len())
-            .map_err(|_| Error::OutOfMemory { n: n as u64, bytes: 8 * bins.len() as u128 })?;
-        let mut largest = 0.0f64;
-        power.extend(bins.iter_mut().map(|bin| {
-            *bin *= scale;
-            let p = bin.norm_sqr();
-            largest = largest.max(p);
-            p
-        }));
+    fn scaled(
+        real: bool,
+        n: usize,
+        mut bins: Vec<Complex<f64>>,
+        scale: f64,
+    ) -> Result<Self, Error> {
+        let scale = scale / (n as f64 * mean_of_power(2)).sqrt();
+        let mut power = crate::dense::zeroed_reals::<f64>(bins.len() as u64, n as u64)?;
+        let mut parts: Vec<_> = bins.chunks_mut(CHUNK).zip(power.chunks_mut(CHUNK)).collect();
+        let ranges = threads::map_mut(&mut parts, n as u64, |(bins, power)| {
+            scale_and_square(bins, scale, power)
+        });
+        let (least, largest) =
+            ranges.iter().fold((f64::INFINITY, 0.0f64), |(a, b), r| (a.min(r[0]), b.max(r[1])));
         // Rounding of the transform is no signal; and logarithms need something to work on.
-        let least = 1e-28 * largest + 1e-300;
-        power.iter_mut().for_each(|p| *p = p.max(least));
-        Ok(Spectrum { real, n, bins, power, least })
+        let floor = 1e-28 * largest + 1e-300;
+        if least < floor {
+            power.iter_mut().for_each(|p| *p = p.max(floor));
+        }
+        Ok(Spectrum { real, n, bins, power, least: floor })
     }
 
     /// Amplitude of a line with the value 1 in these units, as a coefficient of e^{2πiνt}.
@@ -198,16 +217,87 @@ pub(super) fn response(distance: f64) -> f64 {
     sum
 }
 
-/// Calls `apply` with every value and its weight.
-fn weigh<T>(samples: &mut [T], apply: impl Fn(&mut T, f64)) {
+/// Values that one thread works on at a time, a multiple of [`Weights::BLOCK`].
+const CHUNK: usize = 1 << 14;
+
+/// Calls `work` with parts of a list and where they begin.
+fn in_chunks<T: Send>(values: &mut [T], work: impl Fn(usize, &mut [T]) + Sync + Send) {
+    let len = values.len() as u64;
+    let mut parts: Vec<(usize, &mut [T])> = values.chunks_mut(CHUNK).enumerate().collect();
+    threads::map_mut(&mut parts, len, |(i, part)| work(*i * CHUNK, part));
+}
+
+/// The window over a record, made in blocks.
+struct Weights {
+    step: f64,
+    /// cos and sin within a block.
+    turned: [Vec<f64>; 2],
+}
+
+impl Weights {
     const BLOCK: usize = 256;
-    let step = TAU / samples.len() as f64;
-    let turned: Vec<(f64, f64)> = (0..BLOCK).map(|j| (step * j as f64).sin_cos()).collect();
-    for (i, block) in samples.chunks_mut(BLOCK).enumerate() {
-        let (s, c) = (step * (i * BLOCK) as f64).sin_cos();
-        for (x, (sin, cos)) in block.iter_mut().zip(&turned) {
-            apply(x, of_cosine(c * cos - s * sin));
+
+    fn new(n: usize) -> Self {
+        let step = TAU / n as f64;
+        let angles = || (0..Self::BLOCK).map(|j| step * j as f64);
+        Weights {
+            step,
+            turned: [angles().map(f64::cos).collect(), angles().map(f64::sin).collect()],
         }
+    }
+
+    /// Calls `work` with the blocks of a chunk of `len` samples that begins with sample `at`: where
+    /// they lie in the chunk, and their weights.
+    fn each(&self, at: usize, len: usize, mut work: impl FnMut(std::ops::Range<usize>, &[f64])) {
+        let mut weights = [0.0; Self::BLOCK];
+        for start in (0..len).step_by(Self::BLOCK) {
+            let range = start..(start + Self::BLOCK).min(len);
+            let (s, c) = (self.step * (at + start) as f64).sin_cos();
+            weights_of(c, s, &self.turned[0], &self.turned[1], &mut weights);
+            work(range.clone(), &weights[..range.len()]);
+        }
+    }
+}
+
+vectorized! {
+    /// Weights at angles a + b from cos a, sin a and those of b.
+    fn weights_of(c: f64, s: f64, cos: &[f64], sin: &[f64], out: &mut [f64]) {
+        for ((w, cos), sin) in out.iter_mut().zip(cos).zip(sin) {
+            *w = of_cosine(c * cos - s * sin);
+        }
+    }
+}
+
+vectorized! {
+    fn weigh_real(samples: &[f64], weights: &[f64], out: &mut [f64]) {
+        for ((o, x), w) in out.iter_mut().zip(samples).zip(weights) {
+            *o = x * w;
+        }
+    }
+}
+
+vectorized! {
+    fn weigh_complex(samples: &[Complex<f64>], weights: &[f64], out: &mut [Complex<f64>]) {
+        for ((o, x), w) in out.iter_mut().zip(samples).zip(weights) {
+            *o = Complex::new(x.re * w, x.im * w);
+        }
+    }
+}
+
+vectorized! {
+    /// Scales bins, and writes their squares: the least and the largest of these.
+    fn scale_and_square(bins: &mut [Complex<f64>], scale: f64, power: &mut [f64]) -> [f64; 2] {
+        let (mut least, mut largest) = ([f64::INFINITY; 8], [0.0f64; 8]);
+        for (bins, power) in bins.chunks_mut(8).zip(power.chunks_mut(8)) {
+            for (j, (z, p)) in bins.iter_mut().zip(power).enumerate() {
+                *z = Complex::new(z.re * scale, z.im * scale);
+                *p = z.re * z.re + z.im * z.im;
+                least[j] = if *p < least[j] { *p } else { least[j] };
+                largest[j] = if *p > largest[j] { *p } else { largest[j] };
+            }
+        }
+        let least = least.iter().fold(f64::INFINITY, |a, v| a.min(*v));
+        [least, largest.iter().fold(0.0, |a, v| a.max(*v))]
     }
 }
 
@@ -227,14 +317,14 @@ mod tests {
         for at in 0..n {
             let mut x = vec![0.0; n];
             x[at] = 1.0;
-            total += Spectrum::of_real(x).unwrap().power[40];
+            total += Spectrum::of_real(&x, 1.0).unwrap().power[40];
         }
         assert!((total - 1.0).abs() < 1e-9, "{total}");
     }
 
     #[test]
     fn side_lobes_fall() {
-        let spectrum = Spectrum::of_complex(record(4096, 1000.37)).unwrap();
+        let spectrum = Spectrum::of_complex(&record(4096, 1000.37), 1.0).unwrap();
         let top = spectrum.power.iter().fold(0.0f64, |m, p| m.max(*p));
         for (k, p) in spectrum.power.iter().enumerate() {
             let away = (k as f64 - 1000.37).abs();
@@ -250,14 +340,14 @@ mod tests {
     #[test]
     fn a_line_is_subtracted_to_rounding() {
         let n = 4096;
-        let mut spectrum = Spectrum::of_complex(record(n, 1000.37)).unwrap();
+        let mut spectrum = Spectrum::of_complex(&record(n, 1000.37), 1.0).unwrap();
         // Phase in the middle of the record, less what bin 1000 turns until there.
         let a = Complex::cis(TAU * 0.37 * 0.5) / spectrum.unit();
         spectrum.subtract(1000, 0.37, a);
         let left = spectrum.power[900..1100].iter().fold(0.0f64, |m, p| m.max(*p));
         assert!(left < 1e-9 * n as f64, "{left:.1e}");
         let real: Vec<f64> = record(n, 3.6).iter().map(|z| z.re).collect();
-        let mut spectrum = Spectrum::of_real(real).unwrap();
+        let mut spectrum = Spectrum::of_real(&real, 1.0).unwrap();
         let a = 0.5 * Complex::cis(TAU * -0.4 * 0.5) / spectrum.unit();
         spectrum.subtract(4, -0.4, a);
         let left = spectrum.power[..200].iter().fold(0.0f64, |m, p| m.max(*p));

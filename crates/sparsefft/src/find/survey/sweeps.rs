@@ -5,7 +5,7 @@ use super::bursts::Event;
 /// Most fragments that are joined to sweeps, and most events that are compared with each other,
 /// strongest first.
 const MOST_FRAGMENTS: usize = 300;
-const MOST_EVENTS: usize = 2000;
+pub(super) const MOST_EVENTS: usize = 2000;
 /// Fewest blocks of a fragment, and most channels that it occupies at a time.
 const SHORTEST: usize = 3;
 const BROADEST: usize = 8;
@@ -46,6 +46,7 @@ pub(super) fn link(mut events: Vec<Event>) -> Vec<Event> {
         }
         let mut points = events[first].ridge.clone();
         let mut members = vec![first];
+        let mut tail = straight(&points[points.len().saturating_sub(CONTINUED)..]);
         for &next in &fragments[i + 1..] {
             if used[next] {
                 continue;
@@ -59,13 +60,13 @@ pub(super) fn link(mut events: Vec<Event>) -> Vec<Event> {
             if gap < -3.0 {
                 continue;
             }
-            let tail = &points[points.len().saturating_sub(CONTINUED)..];
-            let (slope, at) = straight(tail);
+            let (slope, at) = tail;
             let miss = |p: &(usize, f64, usize)| (at + slope * p.0 as f64 - p.1).abs();
             let worst = events[next].ridge.iter().map(miss).fold(0.0, f64::max);
             if worst < MISS + 0.1 * gap.max(0.0) {
                 points.extend(&events[next].ridge);
                 members.push(next);
+                tail = straight(&points[points.len().saturating_sub(CONTINUED)..]);
             }
         }
         let (slope, at) = straight(&points);
@@ -134,18 +135,76 @@ pub(super) fn straight(points: &[(usize, f64, usize)]) -> (f64, f64) {
     (slope, y - slope * x)
 }
 
+/// Events by time, so that each meets those around it alone.
+struct ByTime {
+    scale: f64,
+    cells: Vec<Vec<usize>>,
+}
+
+impl ByTime {
+    const CELLS: usize = 512;
+
+    fn new(n: f64) -> Self {
+        ByTime { scale: Self::CELLS as f64 / n, cells: vec![Vec::new(); Self::CELLS] }
+    }
+
+    fn span(&self, start: f64, end: f64) -> std::ops::RangeInclusive<usize> {
+        let cell = |t: f64| ((t * self.scale).max(0.0) as usize).min(Self::CELLS - 1);
+        cell(start)..=cell(end)
+    }
+
+    fn insert(&mut self, event: &Event, place: usize) {
+        let span = self.span(event.start, event.end);
+        self.cells[span].iter_mut().for_each(|c| c.push(place));
+    }
+
+    /// The places of all that may be within `margin` of an event, in order.
+    fn near(&self, event: &Event, margin: f64, out: &mut Vec<usize>) {
+        out.clear();
+        let span = self.span(event.start - margin, event.end + margin);
+        self.cells[span].iter().for_each(|c| out.extend(c));
+        out.sort_unstable();
+        out.dedup();
+    }
+}
+
+/// Samples that two events share, negative where there is a pause between them.
+fn overlap(a: &Event, b: &Event) -> f64 {
+    a.end.min(b.end) - a.start.max(b.start)
+}
+
+/// Cycles per sample that two events share.
+fn shared(a: &Event, b: &Event) -> f64 {
+    a.high.min(b.high) - a.low.max(b.low)
+}
+
+fn duration(event: &Event) -> f64 {
+    event.end - event.start
+}
+
 /// Events of all block lengths, each once: a longer block's event stays where the shorter ones do
 /// not explain its energy; splatter goes, and pieces of one packet are joined.
 pub(super) fn merge(mut events: Vec<Event>, n: f64) -> Vec<Event> {
     events.sort_by(|a, b| b.energy.total_cmp(&a.energy));
     events.truncate(MOST_EVENTS);
     events.sort_by(|a, b| a.block.cmp(&b.block).then(b.energy.total_cmp(&a.energy)));
-    let overlap = |a: &Event, b: &Event| a.end.min(b.end) - a.start.max(b.start);
-    let shared = |a: &Event, b: &Event| a.high.min(b.high) - a.low.max(b.low);
+    let mut joined = pieces_joined(without_splatter(once(events, n), n));
+    joined.retain(|e| duration(e) < 0.9 * n || e.slope.is_some());
+    joined.sort_by(|a, b| b.energy.total_cmp(&a.energy));
+    joined
+}
+
+/// Each event once; they come by the length of their blocks.
+fn once(events: Vec<Event>, n: f64) -> Vec<Event> {
     let mut out: Vec<Event> = Vec::new();
+    let mut by_time = ByTime::new(n);
+    let mut around = Vec::new();
     for event in events {
         let length = event.block as f64;
-        let near: Vec<usize> = (0..out.len())
+        by_time.near(&event, 0.25 * length, &mut around);
+        let near: Vec<usize> = around
+            .iter()
+            .copied()
             .filter(|o| {
                 overlap(&out[*o], &event) > -0.25 * length
                     && shared(&out[*o], &event) > -1.0 / length
@@ -157,13 +216,15 @@ pub(super) fn merge(mut events: Vec<Event>, n: f64) -> Vec<Event> {
             continue;
         }
         if event.slope.is_none() {
-            let same = out.iter_mut().find(|o| {
+            let same = around.iter().find(|o| {
+                let o = &out[**o];
                 o.block == event.block
-                    && overlap(o, &event) > 0.5 * (event.end - event.start)
-                    && o.end - o.start < 6.0 * length
+                    && overlap(o, &event) > 0.5 * duration(&event)
+                    && duration(o) < 6.0 * length
                     && o.slope.is_none()
             });
-            if let Some(same) = same {
+            if let Some(&same) = same {
+                let same = &mut out[same];
                 same.low = same.low.min(event.low);
                 same.high = same.high.max(event.high);
                 same.energy += event.energy;
@@ -172,10 +233,10 @@ pub(super) fn merge(mut events: Vec<Event>, n: f64) -> Vec<Event> {
         } else {
             // Blocks of another length have seen the same sweep, if not all of it.
             let same = |o: &Event| {
-                let shorter = (o.end - o.start).min(event.end - event.start);
+                let shorter = duration(o).min(duration(&event));
                 o.slope.is_some() && overlap(o, &event) > 0.5 * shorter
             };
-            let longer = |o: &Event| o.end - o.start >= event.end - event.start;
+            let longer = |o: &Event| duration(o) >= duration(&event);
             if near.iter().any(|o| same(&out[*o]) && longer(&out[*o])) {
                 continue;
             }
@@ -183,27 +244,41 @@ pub(super) fn merge(mut events: Vec<Event>, n: f64) -> Vec<Event> {
             out.retain(|o| {
                 at += 1;
                 let covered = near.contains(&(at - 1)) && o.block < event.block;
-                !(covered && o.end - o.start < event.end - event.start)
+                !(covered && duration(o) < duration(&event))
             });
+            by_time = ByTime::new(n);
+            out.iter().enumerate().for_each(|(i, o)| by_time.insert(o, i));
         }
+        by_time.insert(&event, out.len());
         out.push(event);
     }
-    // Splatter: far below something that is on at the same time.
-    out.sort_by(|a, b| b.top.total_cmp(&a.top));
+    out
+}
+
+/// Without splatter: what is far below something that is on at the same time.
+fn without_splatter(mut events: Vec<Event>, n: f64) -> Vec<Event> {
+    events.sort_by(|a, b| b.top.total_cmp(&a.top));
     let mut kept: Vec<Event> = Vec::new();
-    for event in out {
+    let mut by_time = ByTime::new(n);
+    let mut around = Vec::new();
+    for event in events {
+        by_time.near(&event, 0.0, &mut around);
         let hides = |o: &Event| {
-            o.top > SPLATTER * event.top && overlap(o, &event) > 0.5 * (event.end - event.start)
+            o.top > SPLATTER * event.top && overlap(o, &event) > 0.5 * duration(&event)
         };
-        if !kept.iter().any(hides) {
+        if !around.iter().any(|o| hides(&kept[*o])) {
+            by_time.insert(&event, kept.len());
             kept.push(event);
         }
     }
-    // Pieces of one packet.
-    kept.sort_by(|a, b| a.start.total_cmp(&b.start));
+    kept
+}
+
+/// Pieces of one packet as one.
+fn pieces_joined(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by(|a, b| a.start.total_cmp(&b.start));
     let mut joined: Vec<Event> = Vec::new();
-    for event in kept {
-        let duration = |e: &Event| e.end - e.start;
+    for event in events {
         let first = joined.len().saturating_sub(6);
         let whole = joined[first..].iter_mut().find(|o| {
             let wider = (o.high - o.low).max(event.high - event.low);
@@ -227,7 +302,5 @@ pub(super) fn merge(mut events: Vec<Event>, n: f64) -> Vec<Event> {
             None => joined.push(event),
         }
     }
-    joined.retain(|e| e.end - e.start < 0.9 * n || e.slope.is_some());
-    joined.sort_by(|a, b| b.energy.total_cmp(&a.energy));
     joined
 }

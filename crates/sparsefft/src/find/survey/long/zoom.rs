@@ -184,11 +184,13 @@ fn lines_of(
 ) -> Result<Vec<Refined>, Error> {
     let count = series.len();
     let real = layout.real && (channel == 0 || channel == layout.frame / 2);
-    let wide = |z: &Complex<f32>| Complex::new(f64::from(z.re), f64::from(z.im));
     let mut spectrum = if real {
-        Spectrum::of_real(series.iter().map(|z| f64::from(z.re)).collect())?
+        let values: Vec<f64> = series.iter().map(|z| f64::from(z.re)).collect();
+        Spectrum::of_real(&values, 1.0)?
     } else {
-        Spectrum::of_complex(series.iter().map(wide).collect())?
+        let wide = |z: &Complex<f32>| Complex::new(f64::from(z.re), f64::from(z.im));
+        let values: Vec<Complex<f64>> = series.iter().map(wide).collect();
+        Spectrum::of_complex(&values, 1.0)?
     };
     let share = |bin: f64| if bin > 0.5 * count as f64 { bin - count as f64 } else { bin };
     // In channels, four of which are the rate.
