@@ -47,10 +47,12 @@ impl Samples for Repeated<'_> {
 
 const STRETCH: u64 = 4096;
 
+/// A random sign for each stretch.
 fn sign(at: u64) -> f64 {
-    let hash =
-        (at / STRETCH + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    if hash >> 63 == 0 { 1.0 } else { -1.0 }
+    let mut z = (at / STRETCH).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    if (z ^ (z >> 31)) & 1 == 0 { 1.0 } else { -1.0 }
 }
 
 /// Seconds that this process has computed: unlike the clock, not those of others.

@@ -1,7 +1,8 @@
 //! Where a record is cut: positions that depend on its length, its kind and the memory limit alone.
 
-use super::super::{SHORT_BLOCK, bursts::FEWEST_BLOCKS};
+use super::super::{SHORT_BLOCK, bursts::FEWEST_BLOCKS, spectrum::window};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Longest unit in samples: beyond, the planes of power leave the cache and no more is gained.
 const LONGEST_UNIT: u64 = 1 << 20;
@@ -45,6 +46,8 @@ pub(super) struct Layout {
     pub(super) blocks: Vec<usize>,
     /// Channels of which the level in each unit is kept.
     pub(super) levels: usize,
+    /// The window of a frame: made once, since a cosine costs as much as a sample's whole transform.
+    pub(super) window: Arc<Vec<f64>>,
 }
 
 impl Layout {
@@ -54,9 +57,9 @@ impl Layout {
     /// The layout for a record, or the least memory that it needs.
     pub(super) fn new(n: u64, real: bool, memory: u64) -> Result<Self, u64> {
         let each = WORKER_BYTES[usize::from(!real)];
-        // A quarter of the memory for one unit in work leaves as much for a second one, and half for
-        // what is kept.
-        let most = (memory / (4 * each)).max(1).ilog2();
+        // A third of the memory for one unit in work leaves as much for a second one, and for what is
+        // kept.
+        let most = (memory / (3 * each)).max(1).ilog2();
         let unit = (1u64 << most).min(LONGEST_UNIT).min(1 << (n / FEWEST_UNITS).max(1).ilog2());
         let unit = unit.max(SHORTEST_UNIT);
         let units = ((n + unit / 2) / unit).max(1);
@@ -66,8 +69,10 @@ impl Layout {
         blocks.dedup();
         blocks.retain(|l| unit as usize / 2 >= FEWEST_BLOCKS * l);
         let half = if real { long / 2 } else { long };
-        let mut layout =
-            Layout { n, real, memory, unit, units, frame, blocks, levels: half.min(MOST_LEVELS) };
+        let levels = half.min(MOST_LEVELS);
+        let window = (0..frame).map(|i| window(i as f64 / frame as f64)).collect();
+        let window = Arc::new(window);
+        let mut layout = Layout { n, real, memory, unit, units, frame, blocks, levels, window };
         while layout.levels > 64 && layout.kept_bytes() > memory / 4 {
             layout.levels /= 2;
         }

@@ -3,7 +3,8 @@
 use super::super::blocks::{Blocks, block_window};
 use super::super::bursts::{self, Event};
 use super::super::floor::Floor;
-use super::super::spectrum::{correlated_bins, window};
+use super::super::spectrum::correlated_bins;
+use super::super::vector::vectorized;
 use super::super::{STEEP, sweeps};
 use super::layout::Layout;
 use crate::dense::{Real, narrow};
@@ -88,9 +89,12 @@ fn read<T: Real, S: Samples + ?Sized>(
             let done = raw.len();
             let part = &mut buffer[..READ.min(count - done)];
             signal.read_range(first + done as u64, part)?;
-            let most = check(part, at + done as u64)?;
+            let [re, im, most] = scan(part);
+            if !((re + im).is_finite() && most <= LARGEST) {
+                check(part, at + done as u64)?;
+            }
             largest = largest.max(most);
-            total += part.iter().sum::<Complex<f64>>();
+            total += Complex::new(re, im);
             match &mut raw {
                 Raw::Real(x) => x.extend(part.iter().map(|v| T::of(v.re * factor))),
                 Raw::Complex(x) => x.extend(part.iter().map(|v| narrow(v * factor))),
@@ -102,6 +106,29 @@ fn read<T: Real, S: Samples + ?Sized>(
         }
         // A power of two, so that nothing is rounded.
         factor = (-largest.log2().round()).exp2();
+    }
+}
+
+vectorized! {
+    /// Sums of the real and of the imaginary parts, and the largest magnitude of any.
+    fn scan(values: &[Complex<f64>]) -> [f64; 3] {
+        const LANES: usize = 4;
+        let (mut re, mut im, mut most) = ([0.0f64; LANES], [0.0f64; LANES], [0.0f64; LANES]);
+        let groups = values.chunks_exact(LANES);
+        for (i, v) in groups.remainder().iter().enumerate() {
+            (re[i], im[i]) = (v.re, v.im);
+            most[i] = v.re.abs().max(v.im.abs());
+        }
+        for group in groups {
+            for (i, v) in group.iter().enumerate() {
+                re[i] += v.re;
+                im[i] += v.im;
+                let (a, b) = (v.re.abs(), v.im.abs());
+                let larger = if a > b { a } else { b };
+                most[i] = if larger > most[i] { larger } else { most[i] };
+            }
+        }
+        [re.iter().sum(), im.iter().sum(), most.iter().fold(0.0, |m, v| v.max(m))]
     }
 }
 
@@ -222,15 +249,13 @@ fn shorten(event: &mut Event, start: f64) {
 
 /// The mean power of half overlapped frames in each bin, and how many there are.
 fn mean_spectrum<T: Real>(layout: &Layout, raw: &Raw<T>) -> (Vec<f64>, u64) {
-    let length = layout.frame;
-    let shape: Vec<f64> = (0..length).map(|i| window(i as f64 / length as f64)).collect();
     let mut sum = vec![T::zero(); layout.bins()];
     let mut frames = 0;
     let add = |row: &[T]| {
         sum.iter_mut().zip(row).for_each(|(s, p)| *s = *s + *p);
         frames += 1;
     };
-    each_row(raw, length, &shape, add);
+    each_row(raw, layout.frame, &layout.window, add);
     let share = 1.0 / f64::max(frames as f64, 1.0);
     (sum.iter().map(|s| s.wide() * share).collect(), frames)
 }

@@ -9,7 +9,7 @@
 use super::super::Units;
 use super::super::floor::Floor;
 use super::super::lines::{self, Found, Limits};
-use super::super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins, response, window};
+use super::super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins, response};
 use super::layout::Layout;
 use crate::dense::Real;
 use crate::find::findings::Line;
@@ -137,7 +137,7 @@ fn part_of_series<S: Samples + ?Sized>(
     let (frame, n) = (layout.frame, layout.n as i64);
     let hop = (frame / RATE) as i64;
     let norm = scale / (GAIN * frame as f64);
-    let shape: Vec<f64> = (0..frame).map(|i| norm * window(i as f64 / frame as f64)).collect();
+    let shape: Vec<f64> = layout.window.iter().map(|w| norm * w).collect();
     let fft = f64::kernel(frame, FftDirection::Forward);
     let mut scratch = vec![Complex::ZERO; fft.get_inplace_scratch_len()];
     let mut buffer = vec![Complex::ZERO; frame];
