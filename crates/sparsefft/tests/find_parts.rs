@@ -4,7 +4,7 @@
 //! Every random test has a fixed seed; where a limit could be passed by chance, the probability
 //! stands beside it.
 
-use sparsefft::find::{Burst, Effort, Find, Findings, Line, LineKind, Survey};
+use sparsefft::find::{Burst, Effort, Find, Findings, Line, LineKind, Stream, Survey};
 use sparsefft::{Complex, Error, Samples, indexed};
 use std::f64::consts::TAU;
 use testkit::Rng;
@@ -309,4 +309,69 @@ fn deviations_are_honest() {
         let rms = (squares / 60.0f64).sqrt();
         assert!((0.72..1.28).contains(&rms), "{what}: {rms}");
     }
+}
+
+#[test]
+fn streams_track_lines_and_close_bursts() {
+    let (hop, rate) = (1u64 << 15, 2e-11);
+    let mut stream = Stream::new(false, hop).unwrap();
+    // A line that drifts, one that is there in hops 4 ... 9, and a burst over a border.
+    let turns = |t: f64| 0.1234 * t + 0.5 * rate * t * t;
+    let burst = 3 * hop - 500..3 * hop + 700;
+    let sample = |t: u64| {
+        let mut x = white(9, t) + Complex::cis(TAU * turns(t as f64).fract()) * 0.3;
+        if (4 * hop..10 * hop).contains(&t) {
+            x += tone(-0.3, t) * 0.2;
+        }
+        if burst.contains(&t) {
+            x += tone(0.4, t) * 4.0;
+        }
+        Complex::new(x.re as f32, x.im as f32)
+    };
+    let mut hops = Vec::new();
+    // Blocks that do not fit the hops.
+    let mut at = 0;
+    while at < 14 * hop {
+        let block: Vec<Complex<f32>> = (at..at + 10_000).map(sample).collect();
+        hops.extend(stream.push(&block).unwrap());
+        at += 10_000;
+    }
+    assert_eq!(hops.len(), 14);
+    assert_eq!(stream.pending(), at - 14 * hop);
+    for (i, h) in hops.iter().enumerate() {
+        assert_eq!((h.start, h.length, h.lost), (i as u64 * hop, hop, 0));
+        let track = h.tracks.iter().find(|t| t.id == 0).expect("the first line is always there");
+        let middle = h.start as f64 + 0.5 * hop as f64;
+        let off = track.line.frequency - (0.1234 + rate * middle);
+        assert!(off.abs() < 6.0 * track.line.frequency_std, "hop {i}: {off}");
+        assert_eq!(h.tracks.len(), if (4..10).contains(&i) { 2 } else { 1 }, "hop {i}");
+        assert_eq!(h.ended.len(), usize::from(i == 11), "hop {i}");
+    }
+    let drift = hops[13].tracks[0].drift.unwrap();
+    assert!((drift.rate - rate).abs() < 5.0 * drift.std, "{drift:?}");
+    assert!(drift.std < 0.2 * rate, "{drift:?}");
+    let ended = &hops[11].ended[0];
+    assert_eq!((ended.first, ended.last, ended.hops), (4 * hop, 9 * hop, 6));
+    let bursts: Vec<Burst> = hops.iter().flat_map(|h| h.bursts.iter().copied()).collect();
+    let long: Vec<&Burst> = bursts.iter().filter(|b| b.length > 300).collect();
+    assert_eq!(long.len(), 1, "{bursts:?}");
+    assert!(long[0].start.abs_diff(burst.start) < 100, "{bursts:?}");
+    assert!((long[0].start + long[0].length).abs_diff(burst.end) < 100, "{bursts:?}");
+}
+
+#[test]
+fn streams_say_what_is_lost_and_refuse_what_is_no_number() {
+    assert!(Stream::new(true, 10).unwrap_err().to_string().contains("hop = 10"));
+    let mut stream = Stream::new(true, 4096).unwrap();
+    let block: Vec<i16> = (0..3000).map(|t| ((t * 7919) % 201 - 100) as i16).collect();
+    assert!(stream.push(&block).unwrap().is_empty());
+    stream.lost(500);
+    let mut hops = stream.push(&block).unwrap();
+    hops.extend(stream.push(&block).unwrap());
+    assert_eq!(hops.len(), 1);
+    assert_eq!((hops[0].start, hops[0].lost), (3500, 3500));
+    let bad = [1.0, f64::NAN];
+    let refused = stream.push(&bad).unwrap_err();
+    assert!(matches!(refused, Error::NonFinite { index: 9501, .. }), "{refused}");
+    assert!(matches!(stream.push(&[1e200]), Err(Error::Overflow { .. })));
 }

@@ -30,6 +30,7 @@
 //! ```
 
 mod findings;
+mod stream;
 mod survey;
 
 use crate::certificate::Verdict;
@@ -41,6 +42,7 @@ pub use findings::{
     Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
     Sweep,
 };
+pub use stream::{Hop, Stream, Track};
 pub use survey::long::Survey;
 
 /// Share of the predicted time of a dense FFT that each of the sparse searches may take.
