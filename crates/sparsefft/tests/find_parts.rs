@@ -312,6 +312,41 @@ fn deviations_are_honest() {
 }
 
 #[test]
+fn strong_and_moving_lines_are_as_exact_as_in_memory() {
+    // A real record: a mean, a line 120 dB above the noise, and a drifting one beside weak lines.
+    let n = 1u64 << 20;
+    let rate = 4e-12;
+    let x: Vec<f64> = (0..n)
+        .map(|t| {
+            let turns = 0.45 * t as f64 + 0.5 * rate * (t as f64).powi(2);
+            let strong = 1e6 * 2f64.sqrt() * tone(0.123_456_789, t).re;
+            let drifting = 0.5 * (TAU * turns.fract()).cos();
+            white(77, t).re
+                + 1e3
+                + strong
+                + drifting
+                + 0.2 * tone(0.3, t).re
+                + 0.1 * tone(0.3005, t).re
+        })
+        .collect();
+    let found = in_parts(&x, 16 << 20);
+    assert_eq!((found.lines.len(), found.bands.len(), found.bursts.len()), (5, 0, 0), "{found:?}");
+    assert_eq!(found.lines[1].kind, LineKind::Offset);
+    // The drifting line at its middle.
+    let middle = 0.45 + 0.5 * rate * n as f64;
+    let truth = [(0.123_456_789, 1e6 * 2f64.sqrt()), (middle, 0.5), (0.3, 0.2), (0.3005, 0.1)];
+    for (frequency, level) in truth {
+        let line = line_at(&found, frequency, 1e-6).expect("it is listed");
+        let off = (line.frequency - frequency).abs();
+        // The phase of the signal itself is rounded to 2^-40 of a turn.
+        assert!(off < 5.0 * line.frequency_std + 1e-12, "{frequency}: {off} {line:?}");
+        assert!((line.level() / level - 1.0).abs() < 0.05, "{line:?}");
+    }
+    let drift = line_at(&found, middle, 1e-6).unwrap().drift.expect("it moves");
+    assert!((drift.rate - rate).abs() < 5.0 * drift.std, "{drift:?}");
+}
+
+#[test]
 fn streams_track_lines_and_close_bursts() {
     let (hop, rate) = (1u64 << 15, 2e-11);
     let mut stream = Stream::new(false, hop).unwrap();

@@ -92,7 +92,7 @@ pub struct Hop {
 ///             [(100.0 * cos + 50.0 * noise) as i16, (100.0 * sin - 50.0 * noise) as i16]
 ///         })
 ///         .collect();
-///     for hop in stream.push(&iq(&samples))? {
+///     for hop in stream.push(&iq(&samples)?)? {
 ///         seen.push(hop.tracks[0].clone());
 ///     }
 /// }

@@ -158,8 +158,15 @@ fn nodes(from: &mut Reader<'_>, layout: &Layout) -> Result<BTreeMap<(u64, u32), 
     let mut out = BTreeMap::new();
     for _ in 0..from.count(24 + 8 * bins)? {
         let (first, level, frames) = (from.u64()?, from.u64()?, from.u64()?);
-        let level = u32::try_from(level).ok().filter(|l| *l < 64 && first % (1 << l) == 0);
+        let fits = |l: &u32| {
+            let end = 1u64.checked_shl(*l).and_then(|count| first.checked_add(count));
+            end.is_some_and(|end| end <= layout.units) && first % (1 << l) == 0
+        };
+        let level = u32::try_from(level).ok().filter(fits);
         let level = level.ok_or_else(|| damaged("one of its sums lies at no place for one"))?;
+        if frames > layout.n {
+            return Err(damaged("one of its sums is of more frames than there are samples"));
+        }
         let mut spectrum = Vec::with_capacity(bins);
         for _ in 0..bins {
             spectrum.push(from.power()?);

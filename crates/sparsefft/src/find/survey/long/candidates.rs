@@ -39,6 +39,87 @@ pub(super) struct Candidate {
     pub(super) width: f64,
 }
 
+/// Power over the quiet parts from which on the side lobes of a line may reach above the floor.
+const TOWERING: f64 = 1e8;
+/// Power of the side lobes of the window, times the sixth power of the distance in bins: they fall by
+/// 18 dB per octave, to -178 dB at 256 bins.
+const SIDE_LOBES: f64 = 4.5e-4;
+/// Power beyond the main lobe of a line, over that of its top.
+const GONE: f64 = 1e-6;
+/// Share of the quiet level at which side lobes no longer matter.
+const HARMLESS: f64 = 0.05;
+/// Most lines whose side lobes are masked.
+const MOST_MASKS: usize = 64;
+
+/// Bins around a very strong line in which its side lobes hide the floor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mask {
+    pub(super) top: usize,
+    reach: usize,
+    bins: usize,
+    real: bool,
+}
+
+impl Mask {
+    pub(super) fn contains(&self, k: usize) -> bool {
+        let d = self.top.abs_diff(k);
+        d <= self.reach || (!self.real && self.bins - d <= self.reach)
+    }
+
+    /// Replaces these bins by what is beside them, log-linearly.
+    pub(super) fn fill(&self, power: &mut [f64]) {
+        let (bins, reach) = (self.bins as isize, self.reach as isize);
+        let place = |k: isize| -> Option<usize> {
+            if self.real {
+                usize::try_from(k).ok().filter(|k| *k < self.bins)
+            } else {
+                Some(k.rem_euclid(bins) as usize)
+            }
+        };
+        let top = self.top as isize;
+        let level = |from: isize| -> Option<f64> {
+            let mut near: Vec<f64> =
+                (from..from + SIDE as isize).filter_map(|k| Some(power[place(k)?])).collect();
+            let middle = near.len() / 2;
+            (near.len() >= FEWEST).then(|| *near.select_nth_unstable_by(middle, f64::total_cmp).1)
+        };
+        let (left, right) = (level(top - reach - SIDE as isize), level(top + reach + 1));
+        let Some(either) = left.or(right) else { return };
+        let (left, right) = (left.unwrap_or(either), right.unwrap_or(either));
+        for d in -reach..=reach {
+            if let Some(k) = place(top + d) {
+                let share = (d + reach + 1) as f64 / (2 * reach + 2) as f64;
+                power[k] = left * (right / left).powf(share);
+            }
+        }
+    }
+}
+
+/// The places where side lobes hide the floor, those of the strongest lines first.
+pub(super) fn masks(power: &[f64], real: bool) -> Vec<Mask> {
+    let bins = power.len();
+    let mut some: Vec<f64> = power.iter().step_by(bins.div_ceil(4096)).copied().collect();
+    let rank = some.len() / 10;
+    let quiet = *some.select_nth_unstable_by(rank, f64::total_cmp).1;
+    let mut tops: Vec<usize> = (0..bins).filter(|k| power[*k] > TOWERING * quiet).collect();
+    tops.sort_by(|a, b| power[*b].total_cmp(&power[*a]).then(a.cmp(b)));
+    let mut out: Vec<Mask> = Vec::new();
+    for top in tops {
+        if out.len() == MOST_MASKS || out.iter().any(|m| m.contains(top)) {
+            continue;
+        }
+        // A steep floor towers, too; a line is gone beyond its main lobe.
+        let beside = [top.checked_sub(LOBE + 1), Some(top + LOBE + 1).filter(|k| *k < bins)];
+        if !beside.into_iter().flatten().all(|k| power[k] < GONE * power[top]) {
+            continue;
+        }
+        let lobes = power[top] / quiet * SIDE_LOBES / HARMLESS;
+        let reach = lobes.max(1.0).powf(1.0 / 6.0).ceil() as usize + LOBE;
+        out.push(Mask { top, reach: reach.min(bins / 8), bins, real });
+    }
+    out
+}
+
 /// The ratio that the mean of so many bins of noise exceeds with probability e^`ln_bin`.
 pub(super) fn limit(spectra: f64, ln_bin: f64) -> f64 {
     let some = spectra.clamp(1.0, MANY);

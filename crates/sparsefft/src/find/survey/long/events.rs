@@ -132,15 +132,19 @@ pub(super) fn with_long(
             }
         }
         // Of the units that it fills for the most part only a piece may stand out.
-        let (unit, long) = (layout.unit as f64, l.end - l.start > layout.unit as f64);
-        let within = |e: &&(f64, f64), from: f64| e.0 > from && e.1 < from + unit;
+        // Of a unit that it fills for the most part only a piece may stand out; fragments may not.
+        let unit = layout.unit as f64;
+        let share = if l.end - l.start > unit { 0.0 } else { 0.5 };
+        let within = |e: &&(f64, f64), from: f64| {
+            e.0 > from - patience && e.1 < from + unit && e.1 - e.0 > share * unit
+        };
         let begins = near.iter().find(|e| within(e, first) && e.1 > first + unit - patience);
-        if let Some(e) = begins.filter(|_| l.start == first && long) {
+        if let Some(e) = begins.filter(|e| l.start == first && e.0 > first) {
             l.start = e.0;
         }
-        let ends =
-            near.iter().rev().find(|e| within(e, last - unit) && e.0 < last - unit + patience);
-        if let Some(e) = ends.filter(|_| l.end == last && long) {
+        let from = last - unit;
+        let ends = near.iter().rev().find(|e| within(e, from) && e.0 < from + patience);
+        if let Some(e) = ends.filter(|e| l.end == last && e.1 < last) {
             l.end = e.1;
         }
     }

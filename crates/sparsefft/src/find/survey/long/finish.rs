@@ -8,7 +8,7 @@ use super::super::spectrum::{LOBE, Spectrum, correlated_bins, noise_bandwidth};
 use super::super::{
     BRIEF, PARTS, PRESENT, UNSTEADY, UNSTEADY_SIGMAS, Units, between, busy_shares, threshold_db,
 };
-use super::candidates::{self, Candidate};
+use super::candidates::{self, Candidate, Mask};
 use super::layout::Layout;
 use super::unit::lift_lowest;
 use super::{Survey, events, zoom};
@@ -24,6 +24,10 @@ const FALSE_CANDIDATES: f64 = 0.3;
 /// Most candidates that are refined, and most that are listed without.
 const MOST_REFINED: usize = 512;
 const MOST_LISTED: usize = 4096;
+/// How far the bins beside a candidate may lie above the floor around them to be its level.
+const BESIDE_FLOOR: f64 = 1.1;
+/// Channels beside a candidate that are searched, too: with its own they cover its main lobe.
+const ASIDE: i64 = 3;
 /// Loss of a line between two bins, and deviations by which noise must not push one below the
 /// threshold.
 const SCALLOP_DB: f64 = 0.9;
@@ -33,7 +37,11 @@ const NARROW: f64 = 200.0;
 
 /// The mean spectrum of the whole record and what is measured in it.
 struct Whole {
+    /// Without the side lobes of very strong lines.
     spectrum: Spectrum,
+    /// The mean power of each bin as it is.
+    raw: Vec<f64>,
+    masks: Vec<Mask>,
     floor: Floor,
     /// Frames that the mean is taken of.
     spectra: f64,
@@ -64,7 +72,9 @@ pub(super) fn findings<S: Samples + ?Sized>(
     let bins = whole.spectrum.power.len() as f64;
     let strict = ln_p - (2.0 * bins).ln();
     let loose = if source.is_some() { (FALSE_CANDIDATES / bins).ln() } else { strict };
-    let candidates = candidates::find(&whole.spectrum.power, layout.real, whole.spectra, loose);
+    let mut candidates = candidates::find(&whole.raw, layout.real, whole.spectra, loose);
+    let hidden = |c: &Candidate| whole.masks.iter().any(|m| m.contains(c.top) && c.top != m.top);
+    candidates.retain(|c| !hidden(c));
     let (mut lines, refined) = match source {
         Some(signal) => refined(&whole, &layout, signal, &candidates, ln_p, strict, &mut out)?,
         None => (coarse(&whole, &layout, &candidates, &mut out), 0),
@@ -74,7 +84,7 @@ pub(super) fn findings<S: Samples + ?Sized>(
     found = events::join(found, &layout);
     let cells = whole.floor.cells.clone();
     let mut lifted = Floor { density: whole.floor.density.clone(), cells };
-    lift_lowest(&mut lifted, &whole.spectrum.power, layout.real);
+    lift_lowest(&mut lifted, &whole.raw, layout.real);
     found = events::with_long(found, &survey.rows, &lifted, &layout, ln_p);
     found.retain(|e| e.end - e.start < 0.9 * layout.n as f64 || e.slope.is_some());
     let stretch = layout.n as f64 / layout.frame as f64;
@@ -120,11 +130,34 @@ pub(super) fn findings<S: Samples + ?Sized>(
             None => out.bursts.push(of_samples.burst(event)),
         }
     }
+    name_once(&mut out);
     out.bursts.sort_by_key(|b| b.start);
     out.sweeps.sort_by_key(|s| s.start);
     state(&mut out, &survey, &layout, whole.spectra, loose, dropped, source.is_some());
     let passes = 1 + u64::from(refined > 0);
     Ok(done(out, &survey, watch, passes, refined))
+}
+
+/// Takes out what a sweep explains: the band that it has crossed, and the pieces of its track.
+fn name_once(out: &mut Findings) {
+    /// How far from its track a piece may lie.
+    const BESIDE: f64 = 1.0 / super::super::SHORT_BLOCK as f64;
+    let sweeps = out.sweeps.clone();
+    out.bands.retain(|b| {
+        !sweeps.iter().any(|s| {
+            let (low, high) = (s.from.min(s.to) - BESIDE, s.from.max(s.to) + BESIDE);
+            b.low >= low && b.high <= high
+        })
+    });
+    out.bursts.retain(|b| {
+        let middle = b.start as f64 + 0.5 * b.length as f64;
+        !sweeps.iter().any(|s| {
+            let since = middle - s.start as f64;
+            let at = s.from + s.rate * since;
+            let during = since > -0.1 * s.length as f64 && since < 1.1 * s.length as f64;
+            during && at > b.low - BESIDE && at < b.high + BESIDE
+        })
+    });
 }
 
 fn empty(survey: &Survey) -> Findings {
@@ -191,8 +224,12 @@ fn whole(survey: &mut Survey, layout: &Layout) -> Whole {
     let norm = 1.0 / (spectra * mean);
     let largest = sum.iter().fold(0.0f64, |m, p| m.max(p * norm));
     let power: Vec<f64> = sum.iter().map(|p| (p * norm).max(ROUNDING * largest + 1e-300)).collect();
-    let floor = Floor::of_mean(&power, layout.real, correlated_bins(), spectra);
-    Whole { spectrum: Spectrum::of_power(layout.real, layout.frame, power), floor, spectra, scale }
+    let masks = candidates::masks(&power, layout.real);
+    let mut clean = power.clone();
+    masks.iter().for_each(|m| m.fill(&mut clean));
+    let floor = Floor::of_mean(&clean, layout.real, correlated_bins(), spectra);
+    let spectrum = Spectrum::of_power(layout.real, layout.frame, clean);
+    Whole { spectrum, raw: power, masks, floor, spectra, scale }
 }
 
 /// Independent bins of each cell: fewer where the power is there only part of the time.
@@ -235,23 +272,42 @@ fn refined<S: Samples + ?Sized>(
     let room =
         (layout.memory.saturating_sub(layout.kept_bytes()) / 4 / layout.zoom_bytes()) as usize;
     let most = room.clamp(1, MOST_REFINED);
-    let mut channels: Vec<usize> = Vec::new();
-    // Lines below the main lobe of the lowest bins are seen there alone.
-    channels.extend(layout.real.then_some(0));
+    let mut channels: Vec<(usize, Option<f64>)> = Vec::new();
+    // A mean, and what else is there below the main lobe of a frame, are told apart there alone.
+    let lowest = layout.real && candidates.iter().any(|c| c.top <= 2 * LOBE);
+    channels.extend(lowest.then_some((0, None)));
     let count = candidates.len();
     let mut covered = 0;
     for c in candidates {
-        if !channels.contains(&c.top) {
+        if !channels.iter().any(|(channel, _)| *channel == c.top) {
             if channels.len() >= most {
                 break;
             }
-            channels.push(c.top);
+            // Beside a candidate there may be other lines, which the floor does not see.
+            let level = c.density.min(BESIDE_FLOOR * whole.floor.density[c.top]);
+            channels.push((c.top, Some(level)));
         }
         covered += 1;
     }
-    channels.sort_unstable();
+    // Weaker lines within the main lobe of a candidate have no top of their own.
+    let frame = layout.frame as i64;
+    for c in &candidates[..covered] {
+        for beside in [-ASIDE, ASIDE] {
+            let at = c.top as i64 + beside;
+            let at = if layout.real { at } else { at.rem_euclid(frame) };
+            // The ends of a real spectrum, where a mean is folded in, are searched by themselves.
+            let ends = if layout.real { 3 * LOBE as i64 } else { 0 };
+            let inside = at >= ends && at < whole.raw.len() as i64 - ends;
+            let new = inside && !channels.iter().any(|(k, _)| (*k as i64 - at).abs() < 2);
+            if new && channels.len() < most {
+                let level = BESIDE_FLOOR * whole.floor.density[at as usize];
+                channels.push((at as usize, Some(level)));
+            }
+        }
+    }
+    channels.sort_unstable_by_key(|c| c.0);
     let series = channels.len() as u64;
-    let refined = zoom::refine(layout, signal, &channels, whole.scale, ln_p)?;
+    let refined = zoom::refine(layout, signal, &channels, whole.spectra, whole.scale, ln_p)?;
     let mut lines: Vec<(Line, f64)> =
         refined.iter().map(|r| (r.line, presence(&r.found))).collect();
     if covered < count {
@@ -394,8 +450,7 @@ fn state(
     let seen = 10.0 * (enough * noise_bandwidth() * frames).log10() + SCALLOP_DB;
     // What is seen must stand out in the whole record, too.
     let bins = (layout.n as f64).ln() + survey.failure.ln().abs() + 2f64.ln();
-    let series = frames * 4.0 / 8.0;
-    let whole = threshold_db(&Limits::new(-bins), series);
+    let whole = threshold_db(&Limits::new(-bins), 6.0 * spectra);
     let threshold = if refined { seen.max(whole) } else { seen };
     out.threshold_db = threshold;
     out.floor.threshold_db.iter_mut().for_each(|t| *t = threshold);

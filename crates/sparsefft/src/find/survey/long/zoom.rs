@@ -2,7 +2,7 @@
 //!
 //! Blocks of one frame, a quarter apart, are transformed, and of each the channels of the candidates
 //! are kept: series at four values per frame, in which a line keeps its amplitude but for the gain of
-//! the window at its offset, which is divided out. A series has as many bins to the cycle as the
+//! the window at its offset, which is divided out after the fit. A series has as many bins to the cycle as the
 //! record, so that lines are found and fitted in it as in a whole record in memory.
 //! Channel 0 of real samples is a real series, and so is that at half the rate.
 
@@ -27,6 +27,10 @@ const REACH: f64 = 1.75;
 /// How far above the leakage of a stronger line, as a ratio of amplitudes, a line must be that
 /// lies where that leakage would.
 const GHOST: f64 = 4.0;
+/// Independent bins beside a candidate that its level is taken of.
+const SIDE_DRAWS: f64 = 6.0;
+/// Level of the floor in a series over that in the mean spectrum, where the two agree.
+const AGREEING: std::ops::RangeInclusive<f64> = 0.3..=1.4;
 /// Bins by which it may miss that place.
 const GHOST_BINS: f64 = 6.0;
 
@@ -38,17 +42,24 @@ pub(super) struct Refined {
     channel: usize,
 }
 
-/// The lines around these channels, of which noise makes one with probability e^`ln_p`.
+/// The lines around these channels, of which noise makes one with probability e^`ln_p`. With each goes
+/// the level of the floor in the mean of so many spectra, if that is known.
 pub(super) fn refine<S: Samples + ?Sized>(
     layout: &Layout,
     signal: &S,
-    channels: &[usize],
+    wanted: &[(usize, Option<f64>)],
+    spectra: f64,
     scale: f64,
     ln_p: f64,
 ) -> Result<Vec<Refined>, Error> {
+    let channels: Vec<usize> = wanted.iter().map(|w| w.0).collect();
+    let channels = &channels[..];
+    if channels.is_empty() {
+        return Ok(Vec::new());
+    }
     let all = series(layout, signal, channels, scale)?;
     let some = super::in_parallel(channels.len(), |i| -> Result<Vec<Refined>, Error> {
-        lines_of(layout, channels[i], &all[i], scale, ln_p)
+        lines_of(layout, wanted[i], spectra, &all[i], scale, ln_p)
     });
     let mut out = Vec::new();
     for found in some {
@@ -98,9 +109,18 @@ fn leakage(away: f64) -> f64 {
     if away < LOBE as f64 {
         return response(away).abs();
     }
-    // -93 dB at the first side lobe.
-    GAIN * 2.3e-5 * (LOBE as f64 / away).powi(3)
+    // -93 dB at the first side lobes, -178 dB at 256 bins.
+    GAIN * f64::min(2.3e-5, 0.0212 / away.powi(3))
 }
+
+/// Blocks that lie within the record. The first one is that around the middle of hop [`FIRST`].
+fn blocks(layout: &Layout) -> u64 {
+    let hop = (layout.frame / RATE) as u64;
+    (layout.n - layout.frame as u64 - hop / 2) / hop + 1
+}
+
+/// The first hop around whose middle there is a whole block: half a frame is RATE/2 hops.
+const FIRST: u64 = RATE as u64 / 2;
 
 /// The series of each channel, in the scale of the survey.
 fn series<S: Samples + ?Sized>(
@@ -109,8 +129,7 @@ fn series<S: Samples + ?Sized>(
     channels: &[usize],
     scale: f64,
 ) -> Result<Vec<Vec<Complex<f32>>>, Error> {
-    let hop = (layout.frame / RATE) as u64;
-    let count = layout.n.div_ceil(hop);
+    let count = blocks(layout);
     let workers = layout.workers() as u64;
     let run = count.div_ceil(workers);
     let parts = super::in_parallel(workers as usize, |worker| {
@@ -134,31 +153,24 @@ fn part_of_series<S: Samples + ?Sized>(
     scale: f64,
     range: std::ops::Range<u64>,
 ) -> Result<Vec<Vec<Complex<f32>>>, Error> {
-    let (frame, n) = (layout.frame, layout.n as i64);
-    let hop = (frame / RATE) as i64;
+    let frame = layout.frame;
+    let hop = (frame / RATE) as u64;
     let norm = scale / (GAIN * frame as f64);
     let shape: Vec<f64> = layout.window.iter().map(|w| norm * w).collect();
     let fft = f64::kernel(frame, FftDirection::Forward);
     let mut scratch = vec![Complex::ZERO; fft.get_inplace_scratch_len()];
     let mut buffer = vec![Complex::ZERO; frame];
-    // Samples around the block, of which three quarters serve the next one.
+    // Samples of the block, of which three quarters serve the next one.
     let mut near = vec![Complex::ZERO; frame];
     let mut out = vec![Vec::with_capacity((range.end - range.start) as usize); channels.len()];
-    let first = range.start as i64;
+    let first = range.start;
     for j in range {
-        // The block around the middle of the hop; beyond the record there is nothing.
-        let start = j as i64 * hop + hop / 2 - frame as i64 / 2;
-        let kept = if j as i64 == first { 0 } else { frame - hop as usize };
+        let start = (j + FIRST) * hop + hop / 2 - frame as u64 / 2;
+        let kept = if j == first { 0 } else { frame - hop as usize };
         near.copy_within(frame - kept.., 0);
         let fresh = &mut near[kept..];
-        let from = start + kept as i64;
-        let (low, high) = (from.clamp(0, n), (start + frame as i64).clamp(0, n));
-        fresh.fill(Complex::ZERO);
-        if low < high {
-            let part = &mut fresh[(low - from) as usize..(high - from) as usize];
-            signal.read_range(low as u64, part)?;
-            super::unit::check(part, low as u64)?;
-        }
+        signal.read_range(start + kept as u64, fresh)?;
+        super::unit::check(fresh, start + kept as u64)?;
         for ((b, x), w) in buffer.iter_mut().zip(&near).zip(&shape) {
             *b = if layout.real { Complex::new(x.re * w, 0.0) } else { x * w };
         }
@@ -166,8 +178,8 @@ fn part_of_series<S: Samples + ?Sized>(
         for (out, &channel) in out.iter_mut().zip(channels) {
             // The phase of the channel's middle at sample 0: a start is a multiple of an eighth of
             // a frame.
-            let eighths = start.div_euclid(hop / 2) * channel as i64;
-            let turned = buffer[channel] * Complex::cis(-TAU * eighths.rem_euclid(8) as f64 / 8.0);
+            let eighths = (start / (hop / 2) % 8) * (channel as u64 % 8) % 8;
+            let turned = buffer[channel] * Complex::cis(-TAU * eighths as f64 / 8.0);
             out.push(Complex::new(turned.re as f32, turned.im as f32));
         }
     }
@@ -177,7 +189,8 @@ fn part_of_series<S: Samples + ?Sized>(
 /// The lines of one series.
 fn lines_of(
     layout: &Layout,
-    channel: usize,
+    (channel, level): (usize, Option<f64>),
+    spectra: f64,
     series: &[Complex<f32>],
     scale: f64,
     ln_p: f64,
@@ -195,16 +208,27 @@ fn lines_of(
     let share = |bin: f64| if bin > 0.5 * count as f64 { bin - count as f64 } else { bin };
     // In channels, four of which are the rate.
     let offset = |bin: f64| RATE as f64 * share(bin) / count as f64;
-    for (k, (bin, power)) in spectrum.bins.iter_mut().zip(&mut spectrum.power).enumerate() {
-        let gain = GAIN / response(offset(k as f64));
-        *bin *= gain;
-        *power *= gain * gain;
-    }
+    // The gain of the window at a bin. A line has that of its own place in all of its bins, so that the
+    // spectrum is left as it is, and lines are corrected.
+    let gain = |bin: f64| response(offset(bin)) / GAIN;
     if spectrum.power.iter().all(|p| *p < 1e-200) {
         return Ok(Vec::new());
     }
     let (mut towering, quiet) = lines::take_towering(&mut spectrum);
-    let floor = Floor::of(&spectrum.power, real, correlated_bins());
+    let mut floor = Floor::of(&spectrum.power, real, correlated_bins());
+    if let Some(level) = level.filter(|_| !real) {
+        // The mean spectrum knows the level better than a short series does, if not its shape within a
+        // bin: a line must stand above both. Where they differ, the series alone tells the scatter.
+        let level = level * RATE as f64 / layout.frame as f64;
+        let middle = floor.density[0];
+        for (k, d) in floor.density.iter_mut().enumerate() {
+            *d = d.max(level * gain(k as f64).powi(2));
+        }
+        if AGREEING.contains(&(middle / level)) {
+            let draws = spectra * SIDE_DRAWS;
+            floor.cells.iter_mut().for_each(|c| c.smooth_draws = c.smooth_draws.max(draws));
+        }
+    }
     // Of all bins of the record those are looked at that stood out before.
     let ln_series = ln_p - (layout.n as f64 / count as f64).ln();
     let mut found = lines::find(&spectrum, &floor, ln_series);
@@ -221,7 +245,13 @@ fn lines_of(
     found.retain(|f| offset(f.fit.bin).abs() <= REACH);
     Ok(found
         .iter()
-        .map(|f| Refined { line: placed(layout, channel, units.line(f), real), found: *f, channel })
+        .map(|f| {
+            let mut line = units.line(f);
+            let gain = gain(f.fit.bin);
+            line.amplitude /= gain;
+            line.amplitude_std /= gain;
+            Refined { line: placed(layout, channel, line, real), found: *f, channel }
+        })
         .collect())
 }
 
@@ -229,13 +259,22 @@ fn lines_of(
 fn placed(layout: &Layout, channel: usize, line: Line, real_series: bool) -> Line {
     let hop = (layout.frame / RATE) as f64;
     let centre = channel as f64 / layout.frame as f64;
-    // The first value of a series belongs to the middle of the first hop.
-    let mut amplitude = line.amplitude * Complex::cis(-0.5 * TAU * line.frequency);
-    let mut frequency = centre + line.frequency / hop;
+    // Back from the first value of the series to the first sample of the record, along the line.
+    let back = FIRST as f64 + 0.5;
+    let rate = line.drift.map_or(0.0, |d| d.rate);
+    let at_first = line.frequency - 0.5 * rate * blocks(layout) as f64;
+    let turns = -back * at_first + 0.5 * rate * back * back;
+    let mut amplitude = line.amplitude * Complex::cis(TAU * turns);
+    amplitude *= (back * line.damping.unwrap_or(0.0)).exp();
+    // The frequency is that of the middle of the series; the record's lies half a hop or so away.
+    let count = blocks(layout) as f64;
+    let later = layout.n as f64 / (2.0 * hop) - back - 0.5 * count;
+    let middle = line.frequency + rate * later;
+    let mut frequency = centre + middle / hop;
     let mut turn = 1.0;
     if real_series && channel > 0 {
         // Counted down from half the rate.
-        frequency = centre - line.frequency / hop;
+        frequency = centre - middle / hop;
         amplitude = amplitude.conj();
         turn = -1.0;
     }
