@@ -706,6 +706,13 @@ impl<T: Scalar> Samples for Iq<'_, T> {
         progression_from(self.len(), start, step, out, |i| self.at(i as usize));
         Ok(())
     }
+    fn read_range(&self, start: u64, out: &mut [Complex<f64>]) -> Result<(), Error> {
+        let source = self.data[2 * start as usize..].chunks_exact(2);
+        for (o, pair) in out.iter_mut().zip(source) {
+            *o = Complex::new(pair[0].complex().re, pair[1].complex().re);
+        }
+        Ok(())
+    }
 }
 
 /// A signal computed or fetched on demand, in batches of indices.

@@ -32,6 +32,7 @@
 
 mod findings;
 mod partial;
+mod stream;
 mod survey;
 
 use crate::certificate::Verdict;
@@ -44,6 +45,8 @@ pub use findings::{
     Sweep,
 };
 use std::sync::Mutex;
+pub use stream::{Hop, Stream, Track};
+pub use survey::long::Survey;
 
 /// Share of the predicted time of a dense FFT that each of the sparse searches may take.
 const GRID_SHARE: f64 = 0.02;
@@ -232,14 +235,7 @@ impl Find {
                 ),
             ));
         } else if bytes > self.memory {
-            findings.reasons.push(Reason::new(
-                "too_long",
-                format!(
-                    "a survey of {n} samples takes {bytes} bytes of memory, and {} are allowed: \
-                     raise the limit, or look at a part of the recording",
-                    self.memory
-                ),
-            ));
+            self.survey_in_parts(signal, findings)?;
         } else {
             self.survey(signal, bytes, findings)?;
         }
@@ -496,6 +492,29 @@ impl Find {
         let stages = vec![(Stage::Dense, elapsed)];
         let attempt = Attempt { kind: "survey", outcome, samples_read, elapsed, stages };
         findings.cost.attempts.push(attempt);
+        Ok(())
+    }
+
+    /// Reads everything in parts that fit into memory.
+    fn survey_in_parts<S: Samples + ?Sized>(
+        &self,
+        signal: &S,
+        findings: &mut Findings,
+    ) -> Result<(), Error> {
+        let survey = match survey::long::run(signal, self.failure, self.memory) {
+            Err(Error::Unsupported { reason, .. }) => {
+                findings.reasons.push(Reason::new("too_long", reason));
+                return Ok(());
+            }
+            other => other?,
+        };
+        let mut attempts = std::mem::take(&mut findings.cost.attempts);
+        let mut reasons = std::mem::take(&mut findings.reasons);
+        *findings = Findings { seed: self.seed, ..survey };
+        attempts.append(&mut findings.cost.attempts);
+        reasons.append(&mut findings.reasons);
+        (findings.cost.attempts, findings.reasons) = (attempts, reasons);
+        self.keep_strongest(findings);
         Ok(())
     }
 

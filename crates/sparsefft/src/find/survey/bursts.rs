@@ -33,7 +33,7 @@ pub(super) const FEWEST_BLOCKS: usize = 24;
 const MOST_EVENTS: usize = 4000;
 
 /// Connected tiles that stand out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     /// Samples from … to.
     pub(super) start: f64,
@@ -180,7 +180,13 @@ vectorized! {
 }
 
 /// Channels that blocks of this length cannot judge.
-fn unjudged(blocks: &Blocks, floor: &Floor, quiet: &[f32], n: usize, real: bool) -> Vec<bool> {
+pub(super) fn unjudged(
+    blocks: &Blocks,
+    floor: &Floor,
+    quiet: &[f32],
+    n: usize,
+    real: bool,
+) -> Vec<bool> {
     /// Largest over smallest level around a channel that is even most of the time: a burst lifts the
     /// density of the whole record, which is no steep floor then.
     const EVEN: f32 = 1.6;

@@ -10,12 +10,15 @@
 //! 3. Neighbouring cells that lie on a straight line (in logarithms) are replaced by that line, as
 //!    wide as the cells agree with it: more bins, less scatter.
 
+use super::chance::gamma_quantile;
 use super::spectrum::LOBE;
 use super::vector::{places_over, vectorized};
 use crate::cpu::threads;
 
 /// The order statistic of the floor.
 pub(super) const QUANTILE: f64 = 0.4;
+/// The same where a cell is occupied nearly everywhere.
+const SPARE_QUANTILE: f64 = 0.25;
 /// Fewest bins of a cell.
 const NARROWEST: f64 = 64.0;
 /// Width of a cell of a real signal as a share of its frequency.
@@ -98,6 +101,11 @@ pub(super) struct Floor {
 impl Floor {
     /// The floor of a power spectrum, of which so many neighbouring bins count as one.
     pub(super) fn of(power: &[f64], real: bool, correlated: f64) -> Self {
+        Self::of_mean(power, real, correlated, 1.0)
+    }
+
+    /// The floor of the mean of so many independent power spectra.
+    pub(super) fn of_mean(power: &[f64], real: bool, correlated: f64, spectra: f64) -> Self {
         let mut floor =
             Floor { density: vec![1.0; power.len()], cells: cells_of(power.len(), real) };
         let mut clipped = vec![false; power.len()];
@@ -106,7 +114,7 @@ impl Floor {
                 floor.fill(real);
                 mark_above(power, &floor.density, &mut clipped);
             }
-            floor.estimate(power, (round >= 2).then_some(&clipped[..]), correlated, real);
+            floor.estimate(power, (round >= 2).then_some(&clipped[..]), correlated, real, spectra);
             floor.smooth(real);
         }
         floor.fill(real);
@@ -126,7 +134,15 @@ impl Floor {
     }
 
     /// The quantile of each cell, over the shape of the straight piece around it.
-    fn estimate(&mut self, power: &[f64], clipped: Option<&[bool]>, correlated: f64, real: bool) {
+    fn estimate(
+        &mut self,
+        power: &[f64],
+        clipped: Option<&[bool]>,
+        correlated: f64,
+        real: bool,
+        spectra: f64,
+    ) {
+        let units = [QUANTILE, SPARE_QUANTILE].map(|q| unit_quantile(q, spectra));
         threads::map_mut(&mut self.cells, power.len() as u64, |cell| {
             let every = (cell.high - cell.low).div_ceil(SAMPLED);
             let mut relative: Vec<f64> =
@@ -143,20 +159,20 @@ impl Floor {
                 None => values.extend_from_slice(&relative),
             }
             // Which quantile of the noise it is, and its share of the draws, which are cut off at CLIP.
-            let mut quantile = QUANTILE;
+            let mut unit = units[0];
             let mut q = QUANTILE * clipped.map_or(1.0, |_| 1.0 - (-CLIP).exp());
             if (values.len() as f64) < FEWEST_LEFT * sampled as f64 {
                 // Occupied nearly everywhere: the weakest quarter is all there is to go by.
                 values = relative;
-                (q, quantile) = (0.25, 0.25);
+                (q, unit) = (SPARE_QUANTILE, units[1]);
             }
             let rank = ((q * values.len() as f64) as usize).min(values.len() - 1);
             let value = order_statistic(&mut values, rank);
-            let unbiased = value / -f64::ln_1p(-quantile);
+            let unbiased = value / unit;
             cell.ln_density = unbiased.max(1e-300).ln();
             // A cell that is sampled thinly has independent bins; else neighbours are correlated.
             let apart = (correlated / every as f64).max(1.0);
-            cell.draws = values.len() as f64 / apart;
+            cell.draws = values.len() as f64 / apart * spectra;
         });
     }
 
@@ -228,6 +244,14 @@ impl Floor {
             k = next;
         }
     }
+}
+
+/// Quantile of the mean of so many independent draws of unit mean.
+fn unit_quantile(q: f64, draws: f64) -> f64 {
+    /// From here on the quantile lies within 0.3 % of the mean, and so does that of fewer draws.
+    const MANY: f64 = 1e4;
+    let shape = draws.clamp(1.0, MANY);
+    if shape == 1.0 { -f64::ln_1p(-q) } else { gamma_quantile(shape, f64::ln_1p(-q)) / shape }
 }
 
 /// Cells over so many bins.

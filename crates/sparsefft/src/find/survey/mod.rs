@@ -16,6 +16,7 @@ mod families;
 mod fit;
 mod floor;
 mod lines;
+pub(super) mod long;
 mod peaks;
 mod plane;
 mod resolve;

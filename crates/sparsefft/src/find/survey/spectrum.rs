@@ -83,7 +83,9 @@ impl Spectrum {
         let window = Weights::new(n);
         in_chunks(&mut weighted, |at, out| {
             let samples = &samples[at..at + out.len()];
-            window.each(at, out.len(), |range, w| weigh_real(&samples[range.clone()], w, &mut out[range]));
+            window.each(at, out.len(), |range, w| {
+                weigh_real(&samples[range.clone()], w, &mut out[range])
+            });
         });
         let mut bins = crate::dense::zeroed(n as u64 / 2 + 1, n as u64)?;
         RealFft::new(n as u64)?.forward(&weighted, &mut bins)?;
@@ -98,10 +100,17 @@ impl Spectrum {
         let window = Weights::new(n);
         in_chunks(&mut bins, |at, out| {
             let samples = &samples[at..at + out.len()];
-            window.each(at, out.len(), |range, w| weigh_complex(&samples[range.clone()], w, &mut out[range]));
+            window.each(at, out.len(), |range, w| {
+                weigh_complex(&samples[range.clone()], w, &mut out[range])
+            });
         });
         Fft::new(n as u64)?.forward(&mut bins)?;
         Self::scaled(false, n, bins, scale)
+    }
+
+    /// A spectrum of which only the power is known, the mean over frames of n samples.
+    pub(super) fn of_power(real: bool, n: usize, power: Vec<f64>) -> Self {
+        Spectrum { real, n, bins: Vec::new(), power, least: 1e-300 }
     }
 
     fn scaled(
@@ -241,7 +250,10 @@ impl Weights {
     fn new(n: usize) -> Self {
         let step = TAU / n as f64;
         let angles = || (0..Self::BLOCK).map(|j| step * j as f64);
-        Weights { step, turned: [angles().map(f64::cos).collect(), angles().map(f64::sin).collect()] }
+        Weights {
+            step,
+            turned: [angles().map(f64::cos).collect(), angles().map(f64::sin).collect()],
+        }
     }
 
     /// Calls `work` with the blocks of a chunk of `len` samples that begins with sample `at`: where
