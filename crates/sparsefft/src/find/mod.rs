@@ -165,7 +165,7 @@ impl Find {
             ));
             return Ok(findings);
         }
-        let bytes = n.saturating_mul(survey::BYTES[usize::from(!signal.is_real())]);
+        let bytes = survey::bytes(n, signal.is_real());
         if n < survey::SHORTEST {
             findings.reasons.push(Reason::new(
                 "too_short",

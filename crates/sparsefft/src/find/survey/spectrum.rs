@@ -73,7 +73,9 @@ impl Spectrum {
         let window = Weights::new(n);
         in_chunks(&mut weighted, |at, out| {
             let samples = &samples[at..at + out.len()];
-            window.each(at, out.len(), |range, w| weigh_real(&samples[range.clone()], w, &mut out[range]));
+            window.each(at, out.len(), |range, w| {
+                weigh_real(&samples[range.clone()], w, &mut out[range])
+            });
         });
         let mut bins = crate::dense::zeroed(n as u64 / 2 + 1, n as u64)?;
         RealFft::new(n as u64)?.forward(&weighted, &mut bins)?;
@@ -88,7 +90,9 @@ impl Spectrum {
         let window = Weights::new(n);
         in_chunks(&mut bins, |at, out| {
             let samples = &samples[at..at + out.len()];
-            window.each(at, out.len(), |range, w| weigh_complex(&samples[range.clone()], w, &mut out[range]));
+            window.each(at, out.len(), |range, w| {
+                weigh_complex(&samples[range.clone()], w, &mut out[range])
+            });
         });
         Fft::new(n as u64)?.forward(&mut bins)?;
         Self::scaled(false, n, bins, scale)
@@ -231,7 +235,10 @@ impl Weights {
     fn new(n: usize) -> Self {
         let step = TAU / n as f64;
         let angles = || (0..Self::BLOCK).map(|j| step * j as f64);
-        Weights { step, turned: [angles().map(f64::cos).collect(), angles().map(f64::sin).collect()] }
+        Weights {
+            step,
+            turned: [angles().map(f64::cos).collect(), angles().map(f64::sin).collect()],
+        }
     }
 
     /// Calls `work` with the blocks of a chunk of `len` samples that begins with sample `at`: where
