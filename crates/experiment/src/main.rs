@@ -96,7 +96,10 @@ fn main() {
 
 fn complain(argument: &str) {
     let names: Vec<&str> = PARTS.iter().map(|(name, ..)| *name).collect();
-    eprintln!("unknown argument {argument}; known: --quick, --out=DIR, --recording=FILE, {}", names.join(", "));
+    eprintln!(
+        "unknown argument {argument}; known: --quick, --out=DIR, --recording=FILE, {}",
+        names.join(", ")
+    );
     std::process::exit(2);
 }
 

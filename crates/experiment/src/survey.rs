@@ -68,9 +68,9 @@ fn synthetic(kind: &str, n: usize) -> Record {
         "white, real" => Record::Real((0..n).map(|_| rng.gaussian().re).collect()),
         "white, complex" => Record::Complex((0..n).map(|_| rng.gaussian()).collect()),
         "busy, real" => Record::Real((0..n).map(|t| busy(t, &mut rng, &mut last)).collect()),
-        _ => Record::Complex(
-            (0..n).map(|t| rng.gaussian() + busy(t, &mut rng, &mut last)).collect(),
-        ),
+        _ => {
+            Record::Complex((0..n).map(|t| rng.gaussian() + busy(t, &mut rng, &mut last)).collect())
+        }
     }
 }
 
@@ -89,7 +89,7 @@ fn from_file(path: &Path) -> Option<Record> {
     Some(Record::Real(values))
 }
 
-/// The part: synthetic records of several lengths, and the recordings that were named.
+/// The part: synthetic records of several lengths, or the recordings that were named.
 pub fn survey(options: &Options) -> Outcome {
     let mut table = String::from(
         "| record | n | survey | dense FFT | ratio | Msamples/s | lines, bands, bursts |\n\
@@ -124,7 +124,8 @@ pub fn survey(options: &Options) -> Outcome {
     };
     let lengths: &[u32] = if options.quick { &[17, 20] } else { &[17, 20, 22, 24] };
     for kind in ["white, real", "white, complex", "busy, real", "busy, complex"] {
-        for power in lengths {
+        // Recordings take the place of what is made up.
+        for power in lengths.iter().filter(|_| options.recordings.is_empty()) {
             note(kind, &synthetic(kind, 1 << power));
         }
     }

@@ -225,7 +225,7 @@ impl Find {
         findings: &mut Findings,
     ) -> Result<(), Error> {
         let n = signal.len();
-        let bytes = n.saturating_mul(survey::BYTES[usize::from(!signal.is_real())]);
+        let bytes = survey::bytes(n, signal.is_real());
         if n < survey::SHORTEST {
             findings.reasons.push(Reason::new(
                 "too_short",

@@ -16,8 +16,10 @@ use rustfft::FftDirection;
 /// Quantile over time that is the floor of a channel, and that of channels which are mostly busy.
 const QUIET: f64 = 0.35;
 const QUIETER: f64 = 0.1;
-/// Blocks that quantiles are taken of.
-const SAMPLED: usize = 1024;
+/// Blocks that quantiles are taken of: at least, and for how many tiles in all. An error of the
+/// quantile raises every threshold, and of short blocks many cost little.
+const SAMPLED: usize = 1 << 12;
+const SAMPLED_TILES: usize = 1 << 19;
 /// Channels over which the floor is at least the median.
 const NEIGHBOURS: usize = 9;
 /// Geometric mean of the density over the largest neighbour, below which a floor is steep.
@@ -65,7 +67,7 @@ pub(super) fn find(blocks: &Blocks, floor: &Floor, n: usize, real: bool, ln_p: f
     let quiet = quiet_levels(blocks);
     let bad = unjudged(blocks, floor, &quiet, n, real);
     let plane = Plane::new(blocks, &quiet, &bad);
-    let hits = plane.hits(ln_p, count.min(SAMPLED));
+    let hits = plane.hits(ln_p, sampled(blocks));
     let mut groups = groups(&hits, channels);
     if groups.len() > MOST_EVENTS {
         let power = |group: &Vec<Tile>| -> f64 {
@@ -80,11 +82,16 @@ pub(super) fn find(blocks: &Blocks, floor: &Floor, n: usize, real: bool, ln_p: f
     groups.iter().map(|group| event(blocks, &plane, group)).collect()
 }
 
+/// Blocks that tell the floor over time.
+fn sampled(blocks: &Blocks) -> usize {
+    blocks.count.min(SAMPLED.max(SAMPLED_TILES / blocks.channels))
+}
+
 /// The floor of each channel: a quantile over time, no less than its neighbourhood's.
 fn quiet_levels(blocks: &Blocks) -> Vec<f32> {
     let (count, channels) = (blocks.count, blocks.channels);
     // Spread over the record without a period of its own.
-    let sampled = count.min(SAMPLED);
+    let sampled = sampled(blocks);
     let at = |i: usize| {
         if sampled == count {
             i

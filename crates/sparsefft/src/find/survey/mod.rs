@@ -41,8 +41,25 @@ use vector::{capped_sum, largest_of, range_of, scaled_sum, sum_of_squares};
 
 /// Fewest samples of a survey.
 pub(super) const SHORTEST: u64 = 64;
-/// Bytes for each sample, real and complex: the record, its spectrum, power, density, two planes.
+/// Bytes for each sample, real and complex: the record, its spectrum, power, density, two planes and
+/// the tiles that stand out; while the spectrum is made, its buffers in place of these.
 pub(super) const BYTES: [u64; 2] = [48, 96];
+/// Bytes for each value of a transform whose length has large prime factors: four buffers of up to
+/// 2.7 times as many values.
+const AWKWARD_BYTES: u64 = 176;
+
+/// Bytes that a survey of so many samples takes at most.
+pub(super) fn bytes(n: u64, real: bool) -> u64 {
+    let values = if real && n.is_multiple_of(2) { n / 2 } else { n };
+    let mut left = values.max(1);
+    for prime in [2, 3, 5, 7, 11, 13] {
+        while left.is_multiple_of(prime) {
+            left /= prime;
+        }
+    }
+    let awkward = if left > 1 { AWKWARD_BYTES } else { 0 };
+    n.saturating_mul(BYTES[usize::from(!real)]).saturating_add(values.saturating_mul(awkward))
+}
 
 /// Length of the short blocks.
 const SHORT_BLOCK: usize = 64;
@@ -132,6 +149,7 @@ pub(super) fn run(samples: &Samples<'_>, failure: f64) -> Result<Survey, Error> 
     for blocks in &ladder {
         events.extend(sweeps::link(bursts::find(blocks, &floor, n, real, ln_p)));
     }
+    let crowded = events.len() > sweeps::MOST_EVENTS;
     let mut events = sweeps::merge(events, n as f64);
     let busy = busy_shares(&bands, &mut events, n, !ladder.is_empty());
     found.retain(|l| {
@@ -176,6 +194,12 @@ pub(super) fn run(samples: &Samples<'_>, failure: f64) -> Result<Survey, Error> 
         reasons.push(Reason::new(
             "unsteady",
             format!("the power of the floor changes by {change:.1} dB over the record"),
+        ));
+    }
+    if crowded {
+        reasons.push(Reason::new(
+            "crowded",
+            format!("more than {} events: the strongest are listed as bursts", sweeps::MOST_EVENTS),
         ));
     }
     let stated = unit.floor();

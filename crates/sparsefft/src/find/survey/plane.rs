@@ -57,9 +57,11 @@ impl<'a> Plane<'a> {
 
     /// The power of a tile over the floor.
     pub(super) fn ratio(&self, (block, k): Tile) -> f32 {
-        let mut out = [0.0];
-        self.ratios(block, k, &mut out);
-        out[0]
+        let power = self.blocks.power[block * self.blocks.channels + k];
+        let leaked = self.leaked[block];
+        let ratio =
+            if leaked == 0.0 { power * self.inverse[k] } else { power / self.quiet[k].max(leaked) };
+        ratio.min(self.ceiling[k])
     }
 
     /// The ratios of channels of a block, from `first` on.
@@ -248,11 +250,15 @@ pub(super) fn groups(hits: &[Tile], channels: usize) -> Vec<Vec<Tile>> {
     let mut parent: Vec<u32> = (0..hits.len() as u32).collect();
     // The place of every hit in the list, for the rows that a tile can touch.
     let mut recent: Vec<(usize, Vec<u32>)> = vec![(usize::MAX, vec![NONE; channels]); 3];
+    let mut begun = [0; 3];
     for (i, &(block, k)) in hits.iter().enumerate() {
         let own = block % 3;
         if recent[own].0 != block {
-            recent[own].0 = block;
-            recent[own].1.fill(NONE);
+            // The hits of the block that was there are the only places that are taken.
+            let old = recent[own].0;
+            let there = hits[begun[own]..].iter().take_while(|(b, _)| *b == old);
+            there.for_each(|(_, k)| recent[own].1[*k] = NONE);
+            (recent[own].0, begun[own]) = (block, i);
         }
         for (row, places) in &recent {
             if *row == usize::MAX || row.abs_diff(block) > 2 {

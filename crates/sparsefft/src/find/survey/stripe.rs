@@ -2,7 +2,7 @@
 
 use super::plane::{Plane, Test, Tests, Tile};
 use super::plane::{cap_at, pool, sum_rows};
-use super::vector::{largest_in, places_above, running_sums, sum_of};
+use super::vector::{places_above, running_sums, sum_of, vectorized};
 
 /// Ratio that a channel must have by itself in the middle of a tile that stands out.
 const CARRIED: f32 = 1.5;
@@ -31,6 +31,13 @@ const SAME_BLOCK: u8 = 2;
 const SAME_CHANNEL: u8 = 4;
 const AROUND_HIT: u8 = 8;
 
+/// Channels by which a trail moves in each of its blocks, plus [`REACH`].
+type Shifts = [usize; 2 * TRAIL + 1];
+
+fn shifts_along(slope: f64) -> Shifts {
+    std::array::from_fn(|j| (REACH as f64 + (slope * (j as f64 - TRAIL as f64)).round()) as usize)
+}
+
 /// Some blocks of a plane with those around them.
 pub(super) struct Stripe<'a> {
     plane: &'a Plane<'a>,
@@ -48,6 +55,68 @@ pub(super) struct Stripe<'a> {
     sums: Vec<f32>,
     largest: Vec<f32>,
     totals: Vec<f32>,
+    parts: Parts,
+}
+
+/// What [`POOLED`] channels of [`POOL`] blocks hold at most.
+#[derive(Default)]
+struct Parts {
+    /// In one block: the sum of the largest ratios, and the largest.
+    sums: Vec<f32>,
+    largest: Vec<f32>,
+    /// In one channel: the largest sum over the blocks.
+    tallest: Vec<f32>,
+}
+
+impl Parts {
+    fn new(sums: &[f32], largest: &[f32], channels: usize) -> Self {
+        let mut parts = Parts::default();
+        for (sums, largest) in sums.chunks_exact(channels).zip(largest.chunks_exact(channels)) {
+            part_pools(sums, largest, &mut parts);
+        }
+        parts
+    }
+}
+
+vectorized! {
+    /// Adds the parts of one group of blocks.
+    fn part_pools(sums: &[f32], largest: &[f32], out: &mut Parts) {
+        let most = |part: &[f32]| part.iter().fold(0.0f32, |m, v| if *v > m { *v } else { m });
+        out.sums.extend(largest.chunks(POOLED).map(|part| part.iter().sum::<f32>()));
+        out.largest.extend(largest.chunks(POOLED).map(most));
+        out.tallest.extend(sums.chunks(POOLED).map(most));
+    }
+}
+
+/// Collects the columns of a group of blocks in which bounds, summed over so many groups and columns to
+/// either side, lie above a limit.
+fn above(
+    (bounds, columns, half): (&[f32], usize, usize),
+    group: usize,
+    aside: usize,
+    most: f32,
+    scratch: &mut Scratch,
+    out: &mut Vec<u32>,
+) {
+    let near = group.saturating_sub(aside)..(group + aside + 1).min(bounds.len() / columns);
+    let pooled = &bounds[near.start * columns..near.end * columns];
+    // Beyond the ends there is nothing.
+    scratch.padded.clear();
+    scratch.padded.resize(columns + 2 * half, 0.0);
+    sum_rows(pooled, columns, near.len(), &mut scratch.padded[half..half + columns]);
+    if half == 0 {
+        return places_above(&scratch.padded, most, out);
+    }
+    running_sums(&scratch.padded, 2 * half + 1, &mut scratch.doubled, &mut scratch.sums);
+    places_above(&scratch.sums, most, out);
+}
+
+/// Buffers of a test.
+#[derive(Default)]
+struct Scratch {
+    padded: Vec<f32>,
+    doubled: Vec<f32>,
+    sums: Vec<f32>,
 }
 
 impl<'a> Stripe<'a> {
@@ -68,8 +137,21 @@ impl<'a> Stripe<'a> {
             })
             .collect();
         let (mask, masked) = (Vec::new(), vec![false; rows]);
-        let hits = Vec::new();
-        Stripe { plane, tests, first, rows, channels, mask, masked, hits, sums, largest, totals }
+        let parts = Parts::new(&sums, &largest, channels);
+        Stripe {
+            plane,
+            tests,
+            first,
+            rows,
+            channels,
+            mask,
+            masked,
+            hits: Vec::new(),
+            sums,
+            largest,
+            totals,
+            parts,
+        }
     }
 
     /// The tiles of blocks from … to that stand out.
@@ -145,28 +227,30 @@ impl<'a> Stripe<'a> {
 
     /// Tiles of one shape.
     fn tiles(&self, test: &Test) -> Vec<Tile> {
-        let (channels, half) = (self.channels, test.broad / 2);
-        let groups = self.largest.len() / channels;
+        let groups = self.largest.len() / self.channels;
+        let parts = self.channels.div_ceil(POOLED);
         // Groups of blocks that a tile with its middle in one of them reaches.
         let aside = (test.long / 2).div_ceil(POOL);
-        let mut padded = vec![0.0f32; channels + 2 * half];
-        let (mut doubled, mut sums, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        let mut out = Vec::new();
+        let (mut places, mut out) = (Vec::new(), Vec::new());
+        let mut scratch = Scratch::default();
         for group in 0..groups {
-            let own = &mut padded[half..half + channels];
-            if test.long > 1 {
-                let near = group.saturating_sub(aside)..(group + aside + 1).min(groups);
-                let pooled = &self.sums[near.start * channels..near.end * channels];
-                sum_rows(pooled, channels, near.len(), own);
-            } else {
-                own.copy_from_slice(&self.largest[group * channels..(group + 1) * channels]);
-            }
             places.clear();
-            if test.broad > 1 {
-                running_sums(&padded, test.broad, &mut doubled, &mut sums);
-                places_above(&sums, test.most(), &mut places);
-            } else {
-                places_above(&padded, test.most(), &mut places);
+            match (test.long, test.broad) {
+                (1, broad) => {
+                    let reach = (broad / 2).div_ceil(POOLED);
+                    let bounds = (&self.parts.sums[..], parts, reach);
+                    above(bounds, group, 0, test.most(), &mut scratch, &mut places);
+                    self.spread(&mut places);
+                }
+                (_, 1) => {
+                    let bounds = (&self.parts.tallest[..], parts, 0);
+                    above(bounds, group, aside, test.most(), &mut scratch, &mut places);
+                    self.spread(&mut places);
+                }
+                _ => {
+                    let bounds = (&self.sums[..], self.channels, test.broad / 2);
+                    above(bounds, group, aside, test.most(), &mut scratch, &mut places);
+                }
             }
             // Places near each other are examined together.
             let mut rest = &places[..];
@@ -179,6 +263,13 @@ impl<'a> Stripe<'a> {
             }
         }
         out
+    }
+
+    /// The channels of parts.
+    fn spread(&self, places: &mut Vec<u32>) {
+        let last = self.channels as u32;
+        let channels = |part: &u32| part * POOLED as u32..((part + 1) * POOLED as u32).min(last);
+        *places = places.iter().flat_map(channels).collect();
     }
 
     /// Examines tiles with their middles in a group of blocks and in these channels.
@@ -256,6 +347,7 @@ impl<'a> Stripe<'a> {
     fn moving(&self, limit: f64) -> Vec<Tile> {
         let (cap, most) = ((2.0 * limit) as f32, (limit * (2 * TRAIL + 1) as f64) as f32);
         let near = self.largest_near(cap);
+        let slopes = SLOPES.map(shifts_along);
         let parts = self.channels.div_ceil(POOLED);
         let mut trails = Vec::new();
         // Trails overlap: every other block as their middle sees them all.
@@ -265,21 +357,21 @@ impl<'a> Stripe<'a> {
                 // No trail sums up to more than the largest slots that it can reach.
                 let rows = middle - TRAIL..=middle + TRAIL;
                 if rows.map(|row| near[row / POOL * parts + part]).sum::<f32>() > most {
-                    self.trails_at(middle, part * POOLED, (cap, most), &mut trails);
+                    self.trails_at(middle, part * POOLED, (cap, most), &slopes, &mut trails);
                 }
             }
         }
         let mut out = Vec::new();
-        for (middle, k, slope) in trails {
+        for (middle, k, shifts) in trails {
             for direction in [-1, 1] {
                 // From the middle outwards, until the line is gone for two blocks.
                 let mut gone = 0;
                 for j in (0..=TRAIL as isize).map(|j| j * direction) {
-                    let channel = k as isize + (slope * j as f64).round() as isize;
-                    if gone == 2 || !(0..self.channels as isize).contains(&channel) {
+                    let channel = (k + shifts[(j + TRAIL as isize) as usize]).checked_sub(REACH);
+                    let Some(channel) = channel.filter(|c| gone < 2 && *c < self.channels) else {
                         break;
-                    }
-                    let tile = ((middle as isize + j) as usize, channel as usize);
+                    };
+                    let tile = ((middle as isize + j) as usize, channel);
                     let there = self.ratio(tile.0, tile.1) > ON_TRAIL;
                     out.extend(there.then_some(tile));
                     gone = if there { 0 } else { gone + 1 };
@@ -293,22 +385,23 @@ impl<'a> Stripe<'a> {
     /// beside it.
     fn largest_near(&self, cap: f32) -> Vec<f32> {
         let parts = self.channels.div_ceil(POOLED);
-        let mut out = Vec::with_capacity(self.largest.len() / POOLED + parts);
-        for largest in self.largest.chunks_exact(self.channels) {
-            let own: Vec<f32> = largest.chunks(POOLED).map(|part| largest_in(part).min(cap)).collect();
+        let mut out = Vec::with_capacity(self.parts.largest.len());
+        for own in self.parts.largest.chunks_exact(parts) {
             let near = |i: usize| &own[i.saturating_sub(1)..(i + 2).min(parts)];
-            out.extend((0..parts).map(|i| near(i).iter().fold(0.0f32, |m, v| m.max(*v))));
+            let most = |i: usize| near(i).iter().fold(0.0f32, |m, v| m.max(*v)).min(cap);
+            out.extend((0..parts).map(most));
         }
         out
     }
 
-    /// The trails through channels `first` … of a block: (block, channel, slope).
+    /// The trails through channels `first` … of a block: (block, channel, shifts).
     fn trails_at(
         &self,
         middle: usize,
         first: usize,
         (cap, most): (f32, f32),
-        out: &mut Vec<(usize, usize, f64)>,
+        slopes: &[Shifts],
+        out: &mut Vec<(usize, usize, Shifts)>,
     ) {
         const WIDTH: usize = POOLED + 2 * REACH;
         let inner = MARGIN..self.channels.saturating_sub(MARGIN);
@@ -320,21 +413,18 @@ impl<'a> Stripe<'a> {
             let own = &mut slots[from..from + inside.len()];
             self.slots(middle + j - TRAIL, inside.start, cap, 0, own);
         }
-        for slope in SLOPES {
-            let shift = |j: usize| {
-                (REACH as f64 + (slope * (j as f64 - TRAIL as f64)).round()) as usize
-            };
+        for shifts in slopes {
             let mut sums = [0.0f32; POOLED];
-            for (j, slots) in slots.iter().enumerate() {
-                let along = &slots[shift(j)..shift(j) + POOLED];
+            for (slots, shift) in slots.iter().zip(shifts) {
+                let along = &slots[*shift..*shift + POOLED];
                 sums.iter_mut().zip(along).for_each(|(s, v)| *s += v);
             }
             for (i, _) in sums.iter().enumerate().filter(|(_, sum)| **sum > most) {
                 // Most of the trail carries it: half of it may lie in something else.
-                let carrying = |j: &usize| slots[*j][shift(*j) + i] > CARRYING;
-                let carried = (0..=2 * TRAIL).filter(carrying).count();
+                let along = slots.iter().zip(shifts).map(|(slots, shift)| slots[shift + i]);
+                let carried = along.filter(|r| *r > CARRYING).count();
                 if carried >= MOST_OF_TRAIL && inner.contains(&(first + i)) {
-                    out.push((middle, first + i, slope));
+                    out.push((middle, first + i, *shifts));
                 }
             }
         }

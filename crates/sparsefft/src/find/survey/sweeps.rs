@@ -263,9 +263,8 @@ fn without_splatter(mut events: Vec<Event>, n: f64) -> Vec<Event> {
     let mut around = Vec::new();
     for event in events {
         by_time.near(&event, 0.0, &mut around);
-        let hides = |o: &Event| {
-            o.top > SPLATTER * event.top && overlap(o, &event) > 0.5 * duration(&event)
-        };
+        let hides =
+            |o: &Event| o.top > SPLATTER * event.top && overlap(o, &event) > 0.5 * duration(&event);
         if !around.iter().any(|o| hides(&kept[*o])) {
             by_time.insert(&event, kept.len());
             kept.push(event);
