@@ -38,7 +38,7 @@ mod survey;
 use crate::certificate::Verdict;
 use crate::problem::{Algorithm, Fallback};
 use crate::samples::Samples;
-use crate::{Complex, Error, Plan, Problem, Spectrum, Stage, Tones, Workspace};
+use crate::{Complex, Error, Peak, Plan, Problem, Spectrum, Stage, Tones, Workspace};
 use findings::Sparse;
 pub use findings::{
     Attempt, Burst, Cost, Family, Findings, Floor, FoundBand, Line, LineKind, Outcome, Reason,
@@ -55,6 +55,8 @@ const TONES_SHARE: f64 = 0.05;
 const BEFORE_SURVEY: f64 = 0.5;
 /// Nanoseconds that they may always take.
 const AT_LEAST: f64 = 1e5;
+/// What a line half way between two bins loses in each of them.
+const SCALLOP_DB: f64 = 3.92;
 /// Nanoseconds of a first look on the grid: a comb of 64 bins, one of 256, and a window that verifies.
 const PROBE: f64 = 2e4;
 
@@ -356,16 +358,17 @@ impl Find {
         let Ok(plan) = Plan::new(problem) else { return Ok(false) };
         let spectrum = plan.transform_with(signal, workspace)?;
         let (report, certificate) = (spectrum.report(), spectrum.certificate());
+        let leaks = partial::leaks(&spectrum);
         findings.cost.attempts.push(Attempt {
             kind: "grid",
-            outcome: certificate.verdict.name(),
+            outcome: if leaks { "leakage" } else { certificate.verdict.name() },
             samples_read: report.samples_read,
             elapsed: report.elapsed,
             stages: report.stages.clone(),
         });
         // Of very short signals every coefficient was computed, and there is nothing to survey.
         let whole = certificate.is_complete() && signal.len() < survey::SHORTEST;
-        let settled = certificate.is_certified() || whole;
+        let settled = certificate.is_certified() && !leaks || whole;
         if settled {
             self.accept_grid(spectrum, findings);
         }
@@ -377,10 +380,15 @@ impl Find {
         // Errors of the coefficients: the noise, over the samples that were read.
         let read = spectrum.report().samples_read.max(1) as f64;
         let std = certificate.noise_floor / read.sqrt();
+        // A line off its bin by δ puts a share of about δ into the next one, where the limit hides it.
+        let frequency_std = |p: &Peak| {
+            let hidden = certificate.detection_limit * n as f64 / p.magnitude();
+            if std > 0.0 { hidden.min(0.5) / 3f64.sqrt() / n as f64 } else { 0.0 }
+        };
         let lines = spectrum.peaks().iter().map(|p| Line {
             kind: LineKind::Tone,
             frequency: p.frequency(n),
-            frequency_std: 0.0,
+            frequency_std: frequency_std(p),
             amplitude: p.value / n as f64,
             amplitude_std: std,
             snr_db: spectrum.snr_db(p),
@@ -390,6 +398,9 @@ impl Find {
             mirrored: false,
         });
         self.accept(lines.collect(), certificate, spectrum.report().left_out, findings);
+        // The limit is that of a coefficient; a line between two bins shows less of itself in each.
+        findings.threshold_db += SCALLOP_DB;
+        findings.floor.threshold_db.iter_mut().for_each(|t| *t += SCALLOP_DB);
         findings.sparse = Some(Sparse::Grid(Box::new(spectrum)));
     }
 

@@ -3,7 +3,7 @@
 use super::findings::{Findings, FoundBand, Line, LineKind};
 use crate::samples::Samples;
 use crate::tones::{Accuracy, Band, Cluster, Tone, Tones};
-use crate::{Complex, Error, Verdict};
+use crate::{Complex, Error, Peak, Spectrum, Verdict};
 
 /// Samples of a block whose mean is taken: the density of the noise is then known around zero, to a 256th
 /// of the rate, as a floor that is not white needs.
@@ -140,4 +140,17 @@ fn add_mirror_images(findings: &Findings, tones: &mut Tones) {
     }
     let images = tones.bands.iter().map(|b| Band { low: -b.high, high: -b.low, power: b.power });
     tones.bands.extend(images.collect::<Vec<_>>());
+}
+
+/// Whether coefficients in noise stand beside each other: a line between the bins, a sweep or a
+/// fade leaks over its neighbours. As a transform that is right, but it is no list of lines.
+pub(super) fn leaks(spectrum: &Spectrum) -> bool {
+    /// Distance in bins of coefficients that may be one line.
+    const BESIDE: u64 = 2;
+    let n = spectrum.n();
+    let peaks = spectrum.peaks();
+    let near = |a: &Peak, b: &Peak| (b.index + n - a.index) % n <= BESIDE;
+    let around = peaks.len() > 1 && near(&peaks[peaks.len() - 1], &peaks[0]);
+    spectrum.certificate().noise_floor > 0.0
+        && (around || peaks.windows(2).any(|pair| near(&pair[0], &pair[1])))
 }
