@@ -349,6 +349,7 @@ fn the_mean_is_stated_from_a_part_of_the_samples() {
         let quick = Find::new().effort(Effort::Quick).run(&x).unwrap();
         assert_eq!(quick.outcome, Outcome::Partial);
         let offset = at_zero(&quick).expect("an offset of more than five deviations");
+        assert!(quick.to_spectrum().peaks().iter().any(|p| p.index == 0));
         assert!(quick.cost.samples_read() < n as u64 / 2, "{:?}", quick.cost);
         // The true mean of these samples, to six deviations.
         let mean = x.iter().sum::<f64>() / n as f64;

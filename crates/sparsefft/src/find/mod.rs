@@ -62,6 +62,7 @@ const PROBE: f64 = 2e4;
 
 /// Buffers of searches that are over: the system takes as long to hand out new ones as a search of two
 /// tones takes.
+#[allow(clippy::vec_box)] // they are large, and each search takes one out and puts it back
 static SPARE: Mutex<Vec<Box<Workspace>>> = Mutex::new(Vec::new());
 /// So many are kept, of searches that read at most so many samples: about 4 MiB each.
 const MOST_SPARE: usize = 2;
@@ -256,6 +257,9 @@ impl Find {
             return Ok(());
         }
         let (line, samples_read) = partial::offset(signal)?;
+        if let (Some(line), Some(Sparse::Tones(tones))) = (&line, &mut findings.sparse) {
+            partial::add_line(line, tones);
+        }
         findings.lines.extend(line);
         self.keep_strongest(findings);
         let (outcome, elapsed) = (findings.outcome.name(), watch.elapsed());

@@ -94,6 +94,12 @@ pub(super) fn as_tones(findings: &Findings, mut tones: Tones) -> Tones {
     tones
 }
 
+/// Adds a line to the tones of a search.
+pub(super) fn add_line(line: &Line, tones: &mut Tones) {
+    tones.tones.push(tone(line, tones.n as f64));
+    tones.tones.sort_by(|a, b| a.frequency.total_cmp(&b.frequency));
+}
+
 fn tone(line: &Line, n: f64) -> Tone {
     let relative = line.amplitude_std / line.magnitude();
     // The phase is known best in the middle of the record.
