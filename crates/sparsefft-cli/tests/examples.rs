@@ -5,7 +5,8 @@ mod common;
 use common::{run, sparsefft, stderr, stdout};
 use std::path::Path;
 
-/// The commands whose examples run within a second; sketches of 2^31 samples and shells are left out.
+/// The commands whose examples run within a second; sketches of 2^31 samples and shells are left
+/// out.
 const COMMANDS: [&str; 9] =
     ["", "gen", "info", "peaks", "plan", "plot", "report", "waterfall", "fft"];
 

@@ -65,8 +65,8 @@ fn levels_survive_integer_formats() {
     }
 }
 
-/// The level that a tone was made with is the level that is listed, of complex and of real samples, in
-/// the table, in CSV and in JSON, from a sparse search and from a survey.
+/// The level that a tone was made with is the level that is listed, of complex and of real samples,
+/// in the table, in CSV and in JSON, from a sparse search and from a survey.
 #[test]
 fn levels_of_gen_and_peaks_agree() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,8 +182,8 @@ fn rf64_takes_its_length_from_ds64() {
     assert_eq!(indices(&v), [100, 700, 3396, 3996]);
 }
 
-/// Lengths that programs write into a pipe, and a file that ends early: what is there is read, and a note
-/// says so. A right length is silent.
+/// Lengths that programs write into a pipe, and a file that ends early: what is there is read, and
+/// a note says so. A right length is silent.
 #[test]
 fn wav_streams_and_cut_off_files() {
     let dir = tempfile::tempdir().unwrap();

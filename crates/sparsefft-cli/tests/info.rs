@@ -75,8 +75,9 @@ fn the_right_type_is_never_doubted() {
     }
 }
 
-/// Every pair of types: a wrong one is doubted, where noise does not fill the range of the integers and
-/// has more than a few codes. The upper halves of 32-bit integers are 16-bit integers in earnest.
+/// Every pair of types: a wrong one is doubted, where noise does not fill the range of the integers
+/// and has more than a few codes. The upper halves of 32-bit integers are 16-bit integers in
+/// earnest.
 #[test]
 fn a_wrong_type_is_doubted_and_the_right_one_named() {
     let dir = tempfile::tempdir().unwrap();

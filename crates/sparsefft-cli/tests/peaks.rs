@@ -237,7 +237,8 @@ fn an_answer_that_is_not_certified_is_exit_3() {
     assert!(v["sweeps"].as_array().unwrap().len() == 1, "{}", v["sweeps"]);
 }
 
-/// A time that is too short leaves what a part of the samples tells; one that suffices changes nothing.
+/// A time that is too short leaves what a part of the samples tells; one that suffices changes
+/// nothing.
 #[test]
 fn time_bounds_the_search() {
     let dir = tempfile::tempdir().unwrap();

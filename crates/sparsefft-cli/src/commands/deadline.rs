@@ -9,8 +9,8 @@ use sparsefft::{Algorithm, Error, Line, Plan, Problem, Samples};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A part of the samples is searched for at least so long, however short the time: of a file it takes
-/// milliseconds, and without it there is nothing to tell.
+/// A part of the samples is searched for at least so long, however short the time: of a file it
+/// takes milliseconds, and without it there is nothing to tell.
 const FIRST: Duration = Duration::from_secs(2);
 /// What a survey takes, in dense FFTs of the same samples.
 const SURVEY: f64 = 1.5;

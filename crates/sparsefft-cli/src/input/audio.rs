@@ -1,8 +1,8 @@
 //! Compressed recordings: FLAC, AIFF, Ogg Vorbis, MP3, AAC, ALAC and CAF.
 //!
-//! They cannot be read at random, so they are decoded once into an unnamed temporary file (`TMPDIR`)
-//! that vanishes with the process; memory holds one packet at a time. Formats without loss keep their
-//! integers, the others become 32-bit floats.
+//! They cannot be read at random, so they are decoded once into an unnamed temporary file
+//! (`TMPDIR`) that vanishes with the process; memory holds one packet at a time. Formats without
+//! loss keep their integers, the others become 32-bit floats.
 
 use super::layout::{Layout, Number};
 use super::{Options, wav};

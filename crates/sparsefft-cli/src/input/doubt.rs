@@ -2,9 +2,9 @@
 //!
 //! Numbers of the right type have mostly similar sizes, or follow each other closely; then few bits
 //! tell them apart. Read as another type, fast and slow bytes change places and every sample costs
-//! more. So the measure is a code length: the class of a number (its highest and its lowest bit) with
-//! an adaptive code, the bits between them as they are; of the samples or of their differences,
-//! whichever is shorter. Three physical facts decide where bits cannot:
+//! more. So the measure is a code length: the class of a number (its highest and its lowest bit)
+//! with an adaptive code, the bits between them as they are; of the samples or of their
+//! differences, whichever is shorter. Three physical facts decide where bits cannot:
 //! - A number of the wrong sign convention keeps away from zero and crowds where it wraps.
 //! - Floats of a recording lie within a few tens of octaves; other bytes read as floats do not.
 //! - Floats that do are plausible, whatever else the bytes could be.
@@ -12,24 +12,25 @@
 use super::layout::Number;
 use super::raw::Type;
 
-/// Bytes that are looked at: windows of this many, this many of them. 32 KiB place the code lengths to
-/// 0.03 bits per byte.
+/// Bytes that are looked at: windows of this many, this many of them. 32 KiB place the code lengths
+/// to 0.03 bits per byte.
 pub(super) const WINDOW: usize = 512;
 pub(super) const WINDOWS: usize = 64;
 /// Fewer bytes say nothing.
 const FEWEST: usize = 2048;
-/// Bits per byte by which another type must be shorter. Differences between right readings of the same
-/// numbers (recordings and synthetic signals, twelve types) stay below 0.37; wrong readings cost
-/// 0.5 to 4 more, but for full-scale noise, which looks alike in every type.
+/// Bits per byte by which another type must be shorter. Differences between right readings of the
+/// same numbers (recordings and synthetic signals, twelve types) stay below 0.37; wrong readings
+/// cost 0.5 to 4 more, but for full-scale noise, which looks alike in every type.
 const MARGIN: f64 = 0.5;
-/// Distinct numbers below which a recording is too coarse to judge, such as keyed full-scale levels.
+/// Distinct numbers below which a recording is too coarse to judge, such as keyed full-scale
+/// levels.
 const COARSE: usize = 16;
 /// Octaves around the median, and the share of floats beyond them from which they are no recording:
 /// 40 octaves are 240 dB.
 const OCTAVES: i64 = 40;
 const WILD_SHARE: f64 = 0.02;
-/// Share of full scale around zero, and of the numbers there, below which a sign is doubted. Noise of
-/// any level, tones, and full-scale sines have 16 % or more of their samples there.
+/// Share of full scale around zero, and of the numbers there, below which a sign is doubted. Noise
+/// of any level, tones, and full-scale sines have 16 % or more of their samples there.
 const CENTRE: f64 = 0.25;
 const EMPTY: f64 = 0.02;
 /// Least share of the numbers at either end.

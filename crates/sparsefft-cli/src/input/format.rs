@@ -62,8 +62,8 @@ pub(super) fn sniff(file: &[u8]) -> Option<Format> {
     }
 }
 
-/// Whether a file starts like one of the formats of music. MP3 and AAC without a tag begin with twelve
-/// bits set, which is too little evidence: their names tell them.
+/// Whether a file starts like one of the formats of music. MP3 and AAC without a tag begin with
+/// twelve bits set, which is too little evidence: their names tell them.
 fn is_audio(file: &[u8]) -> bool {
     let form = file.starts_with(b"FORM") && matches!(file.get(8..12), Some(b"AIFF" | b"AIFC"));
     let m4a = file.get(4..8) == Some(b"ftyp") && file.get(8..11) == Some(b"M4A");

@@ -22,9 +22,9 @@ pub struct Header {
     pub note: Option<String>,
 }
 
-/// Sizes of `data` that stand for "not known": 0 and 2^32 - 1, and 2^31 less up to 64 KiB, the largest
-/// size of signed 32-bit programs that keep room for a header and for whole samples (ffmpeg and sox
-/// write such into a pipe).
+/// Sizes of `data` that stand for "not known": 0 and 2^32 - 1, and 2^31 less up to 64 KiB, the
+/// largest size of signed 32-bit programs that keep room for a header and for whole samples (ffmpeg
+/// and sox write such into a pipe).
 const UNKNOWN: [std::ops::RangeInclusive<u32>; 3] =
     [0..=0, 0x7FFF_0000..=0x8000_0000, u32::MAX..=u32::MAX];
 
@@ -295,7 +295,8 @@ mod tests {
         }
     }
 
-    /// The tag at the start of the GUID counts where the tag of the chunk says so and the chunk is long enough.
+    /// The tag at the start of the GUID counts where the tag of the chunk says so and the chunk is
+    /// long enough.
     #[test]
     fn extensible_chunks_name_their_format_in_the_guid() {
         let fmt = |tag: u16, inner: u16, long: bool| {

@@ -2,8 +2,8 @@
 
 use super::View;
 
-/// The peaks as CSV with a header line. The columns `hertz` and `snr_db` are empty where the
-/// sample rate or the noise floor is not known. `level_db` is that of the sinusoid, as in the table:
+/// The peaks as CSV with a header line. The columns `hertz` and `snr_db` are empty where the sample
+/// rate or the noise floor is not known. `level_db` is that of the sinusoid, as in the table:
 /// 2|X|/n of a real tone, |X|/n otherwise.
 pub fn csv(view: &View<'_>) -> String {
     let mut out =

@@ -176,8 +176,8 @@ impl<'a> View<'a> {
         self.level_of(peak.magnitude() / self.spectrum.n() as f64)
     }
 
-    /// Level of the sinusoid in the samples, in dB of full scale: of a real one twice |X|/n, since its
-    /// mirror image holds the other half.
+    /// Level of the sinusoid in the samples, in dB of full scale: of a real one twice |X|/n, since
+    /// its mirror image holds the other half.
     pub fn tone_level(&self, peak: &Peak) -> f64 {
         let alone = [0.0, 0.5].contains(&self.cycles(peak).abs());
         let halves = if self.real && !alone { 2.0 } else { 1.0 };

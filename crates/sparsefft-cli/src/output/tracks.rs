@@ -9,16 +9,17 @@ use super::waterfall::Dot;
 /// Blocks that a track may miss.
 const MISSES: usize = 2;
 /// Standard deviation of a peak's frequency in bins of its block: under a Hann window, 12 dB above
-/// the noise, 0.2 from the noise, and 0.05 from the parabola. Smaller ones break tracks of weak lines.
+/// the noise, 0.2 from the noise, and 0.05 from the parabola. Smaller ones break tracks of weak
+/// lines.
 const DOT_STD: f64 = 0.3;
 /// Width at half the amplitude, in bins, of a steady line under a Hann window.
 const HANN_WIDTH: f64 = 2.0;
 /// Standard deviation of an unknown drift that leaves a line as narrow as a steady one, in bins per
 /// block length: with 2 more it is wider by an eighth.
 const DRIFT_STD: f64 = 1.0;
-/// Bounds on how far an unknown drift is thought to move a line between two blocks, in bins (standard
-/// deviation): of narrow ones, and of those whose width tells a drift. Between blocks that lie farther
-/// apart a larger one is not told from another line.
+/// Bounds on how far an unknown drift is thought to move a line between two blocks, in bins
+/// (standard deviation): of narrow ones, and of those whose width tells a drift. Between blocks
+/// that lie farther apart a larger one is not told from another line.
 const MOVE_STD: f64 = 2.0;
 const WIDE_MOVE_STD: f64 = 16.0;
 /// How much a drift itself changes over one block length, in bins per block length.

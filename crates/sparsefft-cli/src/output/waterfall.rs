@@ -1,10 +1,9 @@
 //! Peaks over time: short blocks spread over the recording, their peaks linked to tracks.
 //!
-//! Block b of m begins at sample (n - W)·b/(m - 1): the first at the start of the recording, the last
-//! ends with it, and neighbours may share samples. Each block is weighted by a Hann window and
-//! transformed; local maxima above the noise become
-//! dots, their frequencies refined by a parabola through the logarithms of three neighbours, and
-//! [`tracks`](super::tracks) link them.
+//! Block b of m begins at sample (n - W)·b/(m - 1): the first at the start of the recording, the
+//! last ends with it, and neighbours may share samples. Each block is weighted by a Hann window and
+//! transformed; local maxima above the noise become dots, their frequencies refined by a parabola
+//! through the logarithms of three neighbours, and [`tracks`](super::tracks) link them.
 
 use super::background::hann;
 use super::plot::{Frame, Palette, Theme};
