@@ -404,3 +404,45 @@ fn tones_fall_back_to_the_lines_of_a_survey() {
     let plan = Plan::new(Problem::new(n as u64)).unwrap();
     assert_eq!(certified.tones(), plan.tones(&clean).unwrap().tones());
 }
+
+#[test]
+fn a_record_full_of_lines_names_them_all() {
+    // More lines than are fitted: n/128 = 256 of 600.
+    let n = 1 << 15;
+    let mut spectrum = vec![Complex::ZERO; n];
+    let places: Vec<usize> = (0..600).map(|i| 300 + 53 * i).collect();
+    let mut rng = Rng::new(12);
+    for (i, &k) in places.iter().enumerate() {
+        // Random phases: with equal ones the sum would be a train of pulses.
+        spectrum[k] = rng.phasor() * (1.0 + i as f64 / 600.0);
+    }
+    testkit::oracle::inverse(&mut spectrum);
+    let x: Vec<Complex<f64>> = spectrum.iter().map(|z| z + rng.gaussian()).collect();
+    let found = Find::new().effort(Effort::Thorough).run(&x).unwrap();
+    assert!(found.is_complete());
+    let missed = places.iter().filter(|k| {
+        let off = |l: &sparsefft::find::Line| (l.bin(n as u64) - **k as f64).abs();
+        !found.lines.iter().any(|l| off(l) <= 1.0)
+    });
+    assert_eq!(missed.count(), 0);
+    assert!(found.lines.len() < 620, "{}", found.lines.len());
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_number_of_threads() {
+    let n = 1 << 17;
+    let mut rng = Rng::new(31);
+    let mut x = noise(&mut rng, n, 1.0);
+    add_tone(&mut x, 0.123_4, 0.1, 0.5);
+    for (t, v) in x[40_000..44_000].iter_mut().enumerate() {
+        *v += 12.0 * (TAU * 0.31 * t as f64).sin();
+    }
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| Find::new().effort(Effort::Thorough).run(&x).unwrap())
+    };
+    let (one, four) = (run(1), run(4));
+    assert!(!one.lines.is_empty() && !one.bursts.is_empty());
+    assert_eq!((&one.lines, &one.bands, &one.floor), (&four.lines, &four.bands, &four.floor));
+    assert_eq!((&one.bursts, &one.sweeps), (&four.bursts, &four.sweeps));
+}

@@ -86,8 +86,12 @@ impl Line {
 
     /// Frequency in bins of n samples, 0 ≤ bin < n.
     pub fn bin(&self, n: u64) -> f64 {
-        let bin = (self.frequency * n as f64).rem_euclid(n as f64);
-        if bin < n as f64 { bin } else { 0.0 }
+        let n = n as f64;
+        let bin = self.frequency * n;
+        // Nearly always one turn suffices; the remainder is much slower.
+        let bin = if bin < 0.0 { bin + n } else { bin };
+        let bin = if (0.0..n).contains(&bin) { bin } else { bin.rem_euclid(n) };
+        if bin < n { bin } else { 0.0 }
     }
 
     /// The nearest bin, 0 … n-1.

@@ -267,7 +267,8 @@ mod tests {
         assert_eq!((a.count, a.channels, b.channels), (30, 33, 64));
         // An odd number of blocks: the last one has no partner.
         let c = Blocks::of(Record::Real(&x[..960]), 64, false, 1.0).unwrap();
-        assert_eq!((c.count, c.row(28)), (29, &a.row(28)[..]));
+        assert_eq!(c.count, 29);
+        assert!(c.row(28).iter().zip(a.row(28)).all(|(c, a)| (c - a).abs() < 1e-5));
         for block in 0..a.count {
             for k in 0..a.channels {
                 assert!((a.row(block)[k] - b.row(block)[k]).abs() < 1e-5, "{block} {k}");

@@ -165,15 +165,6 @@ fn fit_with(tables: &Tables, spectrum: &Spectrum, bin: usize, density: f64) -> F
             .sum();
         (scale * sum).sqrt() / norm / turns
     };
-    let (mut power, mut fourth, mut seen) = (0.0, 0.0, 0.0);
-    for (y, w) in powers.iter().zip(weights) {
-        if *w > 0.03 {
-            let e = y / (w * w);
-            power += e;
-            fourth += e * e;
-            seen += 1.0;
-        }
-    }
     Fit {
         bin: bin as f64 + f,
         offset: f,
@@ -184,8 +175,31 @@ fn fit_with(tables: &Tables, spectrum: &Spectrum, bin: usize, density: f64) -> F
         damping: if damped { lambda } else { 0.0 },
         left: rest / whole.max(1e-300),
         chi,
-        presence: power * power / (seen * fourth + 1e-300),
+        presence: share_of_time(&powers, weights),
     }
+}
+
+/// Share of the record during which the power around a bin is there.
+pub(super) fn presence(spectrum: &Spectrum, bin: usize) -> f64 {
+    Tables::with(NARROW, |tables| {
+        let powers: Vec<f64> =
+            zoom(spectrum, bin, &tables.roots).iter().map(|y| y.norm_sqr()).collect();
+        share_of_time(&powers, &tables.weights)
+    })
+}
+
+/// The same of weighted powers over time.
+fn share_of_time(powers: &[f64], weights: &[f64]) -> f64 {
+    let (mut power, mut fourth, mut seen) = (0.0, 0.0, 0.0);
+    for (y, w) in powers.iter().zip(weights) {
+        if *w > 0.03 {
+            let e = y / (w * w);
+            power += e;
+            fourth += e * e;
+            seen += 1.0;
+        }
+    }
+    power * power / (seen * fourth + 1e-300)
 }
 
 /// λ at which the envelope w² e^{-2λt} has this centre of gravity; 0 if none of them does.

@@ -5,7 +5,7 @@
 //! probability that noise alone makes one line in the whole spectrum is the stated one.
 
 use super::chance::{gamma_quantile, quantile_threshold};
-use super::fit::{Fit, NARROW, WIDE, fit};
+use super::fit::{Fit, NARROW, WIDE, fit, presence};
 use super::floor::{Floor, QUANTILE};
 use super::peaks::peaks;
 use super::spectrum::{GAIN, LOBE, Spectrum, correlated_bins};
@@ -26,8 +26,8 @@ const TOWERING: f64 = 1e8;
 const MOST_CANDIDATES: usize = 1 << 12;
 /// Most lines that are subtracted before the floor is measured.
 const MOST_TOWERING: usize = 32;
-/// Groups of bins that are examined: one for each so many samples, which bounds their share of the
-/// time, and at least and at most so many. A reader is served by far fewer.
+/// Groups of bins that are fitted: one for each so many samples, which bounds their share of the
+/// time, and at least and at most so many. A reader is served by far fewer; the others are named.
 const SAMPLES_PER_GROUP: usize = 128;
 const FEWEST_GROUPS: usize = 256;
 const MOST_GROUPS: usize = 8192;
@@ -135,26 +135,48 @@ pub(super) fn find(spectrum: &Spectrum, floor: &Floor, ln_p: f64) -> Vec<Found> 
             _ => groups.push(vec![hit]),
         }
     }
-    // Of a record full of lines the strongest are fitted.
+    // Of a record full of lines the strongest are fitted, and all are named.
     let most = (spectrum.n / SAMPLES_PER_GROUP).clamp(FEWEST_GROUPS, MOST_GROUPS);
     if groups.len() > most {
-        let top = |group: &Vec<(usize, bool)>| {
-            group.iter().map(|(k, _)| spectrum.power[*k]).fold(0.0, f64::max)
-        };
-        let mut by_power: Vec<(f64, Vec<(usize, bool)>)> =
-            groups.into_iter().map(|g| (top(&g), g)).collect();
-        by_power.sort_by(|a, b| b.0.total_cmp(&a.0));
-        by_power.truncate(most);
-        groups = by_power.into_iter().map(|(_, g)| g).collect();
+        let top = |group: &Vec<(usize, bool)>| spectrum.power[top_of(spectrum, group)];
+        groups.sort_by(|a, b| top(b).total_cmp(&top(a)));
     }
-    let each = threads::map(&groups, (SAMPLES_PER_GROUP * groups.len()) as u64, |group| {
+    let (fitted, named) = groups.split_at(most.min(groups.len()));
+    let each = threads::map(fitted, (SAMPLES_PER_GROUP * fitted.len()) as u64, |group| {
         let mut out = Vec::new();
         take_apart(spectrum, floor, group, &mut out);
         out
     });
     let mut out: Vec<Found> = each.into_iter().flatten().collect();
+    out.extend(named.iter().map(|group| unfitted(spectrum, floor, group)));
     out.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     out
+}
+
+/// The strongest bin of a group.
+fn top_of(spectrum: &Spectrum, group: &[(usize, bool)]) -> usize {
+    let power = |k: &usize| spectrum.power[*k];
+    let bins = group.iter().map(|(k, _)| *k);
+    bins.max_by(|a, b| power(a).total_cmp(&power(b))).unwrap_or(0)
+}
+
+/// A group of bins that is named by its strongest one: nothing is known of its shape.
+fn unfitted(spectrum: &Spectrum, floor: &Floor, group: &[(usize, bool)]) -> Found {
+    let top = top_of(spectrum, group);
+    let width = (group[group.len() - 1].0 - group[0].0 + 1) as f64;
+    let fit = Fit {
+        bin: top as f64,
+        bin_std: width / 2.355,
+        offset: 0.0,
+        amplitude: spectrum.bin(top as i64) / GAIN,
+        drift: 0.0,
+        drift_std: 0.0,
+        damping: 0.0,
+        left: 1.0,
+        chi: 1.0,
+        presence: presence(spectrum, top),
+    };
+    Found { shape: Shape::Broad, fit, ratio: spectrum.power[top] / floor.density[top], width }
 }
 
 /// Thresholds for one bin over a floor that rests on so many independent bins.
