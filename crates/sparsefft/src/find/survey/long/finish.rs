@@ -6,7 +6,8 @@ use super::super::floor::Floor;
 use super::super::lines::{Limits, Shape};
 use super::super::spectrum::{LOBE, Spectrum, correlated_bins, noise_bandwidth};
 use super::super::{
-    BRIEF, PARTS, PRESENT, UNSTEADY, UNSTEADY_SIGMAS, Units, between, busy_shares, threshold_db,
+    BRIEF, BUSY, PARTS, PRESENT, UNSTEADY, UNSTEADY_SIGMAS, Units, between, busy_shares,
+    threshold_db,
 };
 use super::candidates::{self, Candidate, Mask};
 use super::layout::Layout;
@@ -142,9 +143,14 @@ pub(super) fn findings<S: Samples + ?Sized>(
 fn name_once(out: &mut Findings) {
     /// How far from its track a piece may lie.
     const BESIDE: f64 = 1.0 / super::super::SHORT_BLOCK as f64;
-    let sweeps = out.sweeps.clone();
+    /// Share of the record from which on a sweep makes a band of its own.
+    const LASTING: f64 = 1.0 / 16.0;
+    let least = LASTING * out.n as f64;
+    let sweeps: Vec<_> = out.sweeps.iter().filter(|s| s.length as f64 >= least).copied().collect();
     out.bands.retain(|b| {
-        !sweeps.iter().any(|s| {
+        // A busy band stands for the events in it.
+        let busy = b.busy.is_some_and(|busy| busy > BUSY);
+        busy || !sweeps.iter().any(|s| {
             let (low, high) = (s.from.min(s.to) - BESIDE, s.from.max(s.to) + BESIDE);
             b.low >= low && b.high <= high
         })
