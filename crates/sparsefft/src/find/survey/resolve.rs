@@ -27,8 +27,13 @@ const WIDEST: f64 = 40.0;
 const LN_LEFT: f64 = -9.2;
 /// Least distance of two lines in bins: below, their amplitudes only cancel each other.
 const NEAREST: f64 = 1.5;
-/// Steps of a joint fit.
-const STEPS: usize = 60;
+/// Steps of a joint fit: a dozen as a rule, more where two lines start on the same side.
+const STEPS: usize = 30;
+/// Samples for each group that is taken apart, and bounds of their number: a fit takes as long as a
+/// transform of some ten thousand samples, and a record without noise may have thousands of spurs.
+const SAMPLES_EACH: usize = 1024;
+const FEWEST_GROUPS: usize = 16;
+const MOST_GROUPS: usize = 512;
 /// Unknowns of a line: both parts of its amplitude and its bin.
 const EACH: usize = 3;
 
@@ -40,19 +45,31 @@ pub(super) fn close_lines(
     found: &mut Vec<Found>,
 ) {
     found.sort_by(|a, b| a.fit.bin.total_cmp(&b.fit.bin));
+    let mut groups: Vec<&[Found]> = found.chunk_by(|a, b| b.fit.bin - a.fit.bin <= APART).collect();
+    let strongest = |g: &[Found]| g.iter().map(|f| f.ratio).fold(0.0, f64::max);
+    groups.sort_by(|a, b| strongest(b).total_cmp(&strongest(a)));
+    let mut left = (spectrum.n / SAMPLES_EACH).clamp(FEWEST_GROUPS, MOST_GROUPS);
     let mut out: Vec<Found> = Vec::with_capacity(found.len());
-    let mut rest = &found[..];
-    while !rest.is_empty() {
-        let near = rest.windows(2).position(|pair| pair[1].fit.bin - pair[0].fit.bin > APART);
-        let (group, others) = rest.split_at(near.map_or(rest.len(), |last| last + 1));
-        rest = others;
-        match split(spectrum, floor, limits, group) {
+    for group in groups {
+        let doubtful = left > 0 && is_doubtful(spectrum, floor, limits, group);
+        left -= usize::from(doubtful);
+        match doubtful.then(|| split(spectrum, floor, limits, group)).flatten() {
             Some(lines) => out.extend(lines),
             None => out.extend_from_slice(group),
         }
     }
     out.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     *found = out;
+}
+
+/// Whether a narrow group holds more than the lines that are known of it.
+fn is_doubtful(spectrum: &Spectrum, floor: &Floor, limits: &Limits, group: &[Found]) -> bool {
+    let is_clean = |f: &Found| {
+        f.shape == Shape::Single && f.fit.chi < CLEAN && alone(spectrum, floor, limits, group, f)
+    };
+    let span = group[group.len() - 1].fit.bin - group[0].fit.bin;
+    let wide = group.iter().any(|f| f.width > WIDEST);
+    group.len() <= MOST && span <= WIDEST && !wide && !group.iter().all(is_clean)
 }
 
 /// The lines of one group, if there are more than are known and they explain it.
@@ -62,14 +79,6 @@ fn split(
     limits: &Limits,
     group: &[Found],
 ) -> Option<Vec<Found>> {
-    let is_clean = |f: &Found| {
-        f.shape == Shape::Single && f.fit.chi < CLEAN && alone(spectrum, floor, limits, group, f)
-    };
-    let span = group[group.len() - 1].fit.bin - group[0].fit.bin;
-    let wide = group.iter().any(|f| f.width > WIDEST);
-    if group.iter().all(is_clean) || group.len() > MOST || span > WIDEST || wide {
-        return None;
-    }
     let mut joint = Joint::new(spectrum, floor, group);
     let tones = group.iter().filter(|f| f.shape == Shape::Single);
     tones.for_each(|f| joint.add(f.fit.bin - joint.first as f64));

@@ -218,11 +218,16 @@ impl Spectrum {
 
 /// Transform of the window at a distance of this many bins, over n, phase of the record's middle.
 pub(super) fn response(distance: f64) -> f64 {
-    // Around the middle of the record all cosines have the sign +.
-    let sinc = |x: f64| if x.abs() < 1e-9 { 1.0 } else { (PI * x).sin() / (PI * x) };
-    let mut sum = TERMS[0] * sinc(distance);
+    // Around the middle of the record all cosines have the sign +. sin π(x ± j) is ± sin πx.
+    let sine = (PI * distance).sin() / PI;
+    let sinc = |shift: f64| {
+        let x = distance + shift;
+        let sign = if shift % 2.0 == 0.0 { 1.0 } else { -1.0 };
+        if x.abs() < 1e-9 { 1.0 } else { sign * sine / x }
+    };
+    let mut sum = TERMS[0] * sinc(0.0);
     for (j, a) in TERMS.iter().enumerate().skip(1) {
-        sum += 0.5 * a * (sinc(distance - j as f64) + sinc(distance + j as f64));
+        sum += 0.5 * a * (sinc(-(j as f64)) + sinc(j as f64));
     }
     sum
 }
