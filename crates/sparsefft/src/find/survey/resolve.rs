@@ -135,6 +135,8 @@ struct Joint {
     values: Vec<Complex<f64>>,
     /// Density of the floor.
     density: f64,
+    /// Correlation of the noise of two bins, by their distance.
+    correlation: [f64; 2 * LOBE + 1],
     lines: Vec<Tone>,
 }
 
@@ -148,7 +150,8 @@ impl Joint {
         let values = (first..=last).map(|k| spectrum.bin(k) * sign(k)).collect();
         let middle = (0.5 * (low + high)).max(0.0) as usize;
         let density = floor.density[middle.min(floor.density.len() - 1)];
-        Joint { first, values, density, lines: Vec::new() }
+        let correlation = std::array::from_fn(|d| noise_correlation(d as f64));
+        Joint { first, values, density, correlation, lines: Vec::new() }
     }
 
     /// Another line, with the amplitude that the residual has there.
@@ -173,9 +176,8 @@ impl Joint {
     /// many correlated exponential variables, less those that the fit has used up.
     fn explained(&self, left: &[Complex<f64>]) -> bool {
         let energy: f64 = left.iter().map(|r| r.norm_sqr()).sum::<f64>() / self.density;
-        let correlated: f64 = (-(2 * LOBE as i64)..=2 * LOBE as i64)
-            .map(|d| noise_correlation(d as f64).powi(2))
-            .sum();
+        let [own, beside @ ..] = self.correlation.map(|c| c * c);
+        let correlated = own + 2.0 * beside.iter().sum::<f64>();
         let shape = left.len() as f64 / correlated;
         energy < gamma_quantile(shape, LN_LEFT) * correlated
     }
@@ -249,7 +251,7 @@ impl Joint {
     }
 
     /// Variances of the unknowns: of the estimator N⁻¹Jᵀ y, N = JᵀJ, under noise with the window's
-    /// correlation.
+    /// correlation C they are the diagonal of N⁻¹ (Jᵀ C J) N⁻¹.
     fn variances(&self) -> Vec<f64> {
         let slopes = self.slopes();
         let size = slopes.len();
@@ -257,32 +259,31 @@ impl Joint {
         if !factor(&mut normal, size) {
             return vec![f64::INFINITY; size];
         }
-        let count = self.values.len();
-        let part = |row: &[f64], other: &[f64]| -> f64 {
-            let mut sum = 0.0;
-            for (k, a) in row.iter().enumerate() {
-                let near = k.saturating_sub(2 * LOBE)..(k + 2 * LOBE + 1).min(count);
-                sum += a * near
-                    .map(|l| other[l] * noise_correlation(l as f64 - k as f64))
-                    .sum::<f64>();
-            }
-            sum
-        };
-        let middle = |i: usize, j: usize| {
-            let (a, b) = (&slopes[i], &slopes[j]);
-            0.5 * self.density * (part(&a[..count], &b[..count]) + part(&a[count..], &b[count..]))
-        };
+        let spread: Vec<Vec<f64>> = slopes.iter().map(|row| self.correlated(row)).collect();
+        let middle: Vec<f64> =
+            slopes.iter().flat_map(|a| spread.iter().map(|b| dot(a, b))).collect();
         (0..size)
             .map(|i| {
                 let mut row = vec![0.0; size];
                 row[i] = 1.0;
                 solve(&normal, size, &mut row);
-                let of = |(j, a): (usize, &f64)| -> f64 {
-                    a * row.iter().enumerate().map(|(l, b)| b * middle(j, l)).sum::<f64>()
-                };
-                row.iter().enumerate().map(of).sum()
+                let of = |(j, a): (usize, &f64)| a * dot(&row, &middle[j * size..(j + 1) * size]);
+                0.5 * self.density * row.iter().enumerate().map(of).sum::<f64>()
             })
             .collect()
+    }
+
+    /// C times a row of the derivatives; real and imaginary parts have the same correlation.
+    fn correlated(&self, row: &[f64]) -> Vec<f64> {
+        let count = self.values.len();
+        let mut out = Vec::with_capacity(2 * count);
+        for part in row.chunks_exact(count) {
+            out.extend((0..count).map(|k| {
+                let near = k.saturating_sub(2 * LOBE)..(k + 2 * LOBE + 1).min(count);
+                near.map(|l| part[l] * self.correlation[l.abs_diff(k)]).sum::<f64>()
+            }));
+        }
+        out
     }
 
     fn found(&self, floor: &Floor) -> Vec<Found> {
