@@ -43,7 +43,8 @@
 //! it speak of an adversary: whoever makes the signal and knows the seed can hide a tone from the samples
 //! that will be read. Against one, draw the seed with [`random_seed`].
 //!
-//! The library never prints, never panics on input, and has no global state.
+//! The library never prints and never panics on input. Between calls it keeps tables and a few buffers,
+//! nothing that changes an answer.
 #![warn(missing_docs)]
 
 mod algorithms;

@@ -251,6 +251,23 @@ fn rms(x: &[f64]) -> f64 {
 }
 
 #[test]
+fn a_burst_is_one_event_with_its_clicks() {
+    // Switched on and off within a sample: for a moment it fills the whole band.
+    let n = 1 << 16;
+    for (seed, length) in [(1, 500), (2, 2000), (3, 6000)] {
+        let mut x = noise(&mut Rng::new(seed), n, 0.0);
+        for (t, v) in x[30_000..30_000 + length].iter_mut().enumerate() {
+            *v += 6.0 * (TAU * 0.31 * t as f64).sin();
+        }
+        let found = Find::new().effort(Effort::Thorough).run(&x).unwrap();
+        assert_eq!(found.bursts.len(), 1, "{length}: {:?}", found.bursts);
+        let burst = found.bursts[0];
+        let off = burst.start.abs_diff(30_000) + burst.length.abs_diff(length as u64);
+        assert!(off < 200 + length as u64 / 10, "{burst:?}");
+    }
+}
+
+#[test]
 fn harmonics_of_a_clipped_sine_are_a_family() {
     let n = 1 << 15;
     let mut rng = Rng::new(8);

@@ -61,7 +61,7 @@ impl Class {
 pub fn classes() -> Vec<Class> {
     let class = |name, make| Class { name, make };
     vec![
-        class("white-noise", |rng, n| white(rng, n)),
+        class("white-noise", white),
         class("pink-noise", |rng, n| coloured(rng, n, 1.0)),
         class("brown-noise", |rng, n| coloured(rng, n, 2.0)),
         class("tones", |rng, n| tones(rng, white, n)),

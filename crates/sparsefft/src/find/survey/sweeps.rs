@@ -255,22 +255,40 @@ fn once(events: Vec<Event>, n: f64) -> Vec<Event> {
     out
 }
 
-/// Without splatter: what is far below something that is on at the same time.
+/// Without splatter: what is far below something that is on at the same time, and the clicks with
+/// which events begin and end.
 fn without_splatter(mut events: Vec<Event>, n: f64) -> Vec<Event> {
     events.sort_by(|a, b| b.top.total_cmp(&a.top));
     let mut kept: Vec<Event> = Vec::new();
     let mut by_time = ByTime::new(n);
     let mut around = Vec::new();
     for event in events {
-        by_time.near(&event, 0.0, &mut around);
+        by_time.near(&event, event.block as f64, &mut around);
         let hides =
             |o: &Event| o.top > SPLATTER * event.top && overlap(o, &event) > 0.5 * duration(&event);
-        if !around.iter().any(|o| hides(&kept[*o])) {
+        if !around.iter().any(|o| hides(&kept[*o]) || is_edge(&kept[*o], &event)) {
             by_time.insert(&event, kept.len());
             kept.push(event);
         }
     }
     kept
+}
+
+/// Whether an event is the click with which another one begins or ends: as short as the blocks that
+/// saw it can tell, at one of its ends, and with little of its energy. What is switched within few
+/// samples fills the whole band for that long.
+fn is_edge(of: &Event, click: &Event) -> bool {
+    /// Blocks that a click touches.
+    const TOUCHED: f64 = 2.5;
+    /// Share of the energy beyond which it is an event of its own.
+    const LITTLE: f64 = 0.1;
+    let block = click.block.max(of.block) as f64;
+    let near = |end: f64| click.start - block < end && end < click.end + block;
+    of.slope.is_none()
+        && duration(click) < TOUCHED * click.block as f64
+        && duration(of) > 2.0 * duration(click)
+        && click.energy < LITTLE * of.energy
+        && (near(of.start) || near(of.end))
 }
 
 /// Pieces of one packet as one.
