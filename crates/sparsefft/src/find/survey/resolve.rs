@@ -14,7 +14,7 @@ use super::chance::gamma_quantile;
 use super::fit::Fit;
 use super::floor::Floor;
 use super::lines::{CLEAN, Found, Limits, Shape};
-use super::spectrum::{LOBE, Spectrum, noise_correlation, response};
+use super::spectrum::{LOBE, Spectrum, noise_correlation, response, response_with_slope};
 use crate::Complex;
 use crate::algorithms::tones::linear::{factor, solve};
 
@@ -34,6 +34,9 @@ const STEPS: usize = 30;
 const SAMPLES_EACH: usize = 1024;
 const FEWEST_GROUPS: usize = 16;
 const MOST_GROUPS: usize = 512;
+/// Correlation of the noise of two bins, by their distance.
+type Correlation = [f64; 2 * LOBE + 1];
+
 /// Unknowns of a line: both parts of its amplitude and its bin.
 const EACH: usize = 3;
 
@@ -48,12 +51,13 @@ pub(super) fn close_lines(
     let mut groups: Vec<&[Found]> = found.chunk_by(|a, b| b.fit.bin - a.fit.bin <= APART).collect();
     let strongest = |g: &[Found]| g.iter().map(|f| f.ratio).fold(0.0, f64::max);
     groups.sort_by(|a, b| strongest(b).total_cmp(&strongest(a)));
+    let correlation = std::array::from_fn(|d| noise_correlation(d as f64));
     let mut left = (spectrum.n / SAMPLES_EACH).clamp(FEWEST_GROUPS, MOST_GROUPS);
     let mut out: Vec<Found> = Vec::with_capacity(found.len());
     for group in groups {
         let doubtful = left > 0 && is_doubtful(spectrum, floor, limits, group);
         left -= usize::from(doubtful);
-        match doubtful.then(|| split(spectrum, floor, limits, group)).flatten() {
+        match doubtful.then(|| split(spectrum, floor, limits, group, correlation)).flatten() {
             Some(lines) => out.extend(lines),
             None => out.extend_from_slice(group),
         }
@@ -78,8 +82,9 @@ fn split(
     floor: &Floor,
     limits: &Limits,
     group: &[Found],
+    correlation: Correlation,
 ) -> Option<Vec<Found>> {
-    let mut joint = Joint::new(spectrum, floor, group);
+    let mut joint = Joint::new(spectrum, floor, group, correlation);
     let tones = group.iter().filter(|f| f.shape == Shape::Single);
     tones.for_each(|f| joint.add(f.fit.bin - joint.first as f64));
     loop {
@@ -136,12 +141,12 @@ struct Joint {
     /// Density of the floor.
     density: f64,
     /// Correlation of the noise of two bins, by their distance.
-    correlation: [f64; 2 * LOBE + 1],
+    correlation: Correlation,
     lines: Vec<Tone>,
 }
 
 impl Joint {
-    fn new(spectrum: &Spectrum, floor: &Floor, group: &[Found]) -> Self {
+    fn new(spectrum: &Spectrum, floor: &Floor, group: &[Found], correlation: Correlation) -> Self {
         let (low, high) = (group[0].fit.bin, group[group.len() - 1].fit.bin);
         let widest = group.iter().map(|f| f.width).fold(0.0, f64::max);
         let margin = 2.0 * LOBE as f64 + 0.5 * widest;
@@ -150,7 +155,6 @@ impl Joint {
         let values = (first..=last).map(|k| spectrum.bin(k) * sign(k)).collect();
         let middle = (0.5 * (low + high)).max(0.0) as usize;
         let density = floor.density[middle.min(floor.density.len() - 1)];
-        let correlation = std::array::from_fn(|d| noise_correlation(d as f64));
         Joint { first, values, density, correlation, lines: Vec::new() }
     }
 
@@ -190,16 +194,14 @@ impl Joint {
 
     /// Derivatives of the bins by the unknowns, an unknown a row, real parts before imaginary ones.
     fn slopes(&self) -> Vec<Vec<f64>> {
-        const STEP: f64 = 1e-4;
         let count = self.values.len();
         let mut rows = Vec::with_capacity(EACH * self.lines.len());
         for l in &self.lines {
             let mut row = [vec![0.0; 2 * count], vec![0.0; 2 * count], vec![0.0; 2 * count]];
             for k in 0..count {
-                let at = l.bin - k as f64;
-                let slope = (response(at + STEP) - response(at - STEP)) / (2.0 * STEP);
-                row[0][k] = response(at);
-                row[1][count + k] = response(at);
+                let (value, slope) = response_with_slope(l.bin - k as f64);
+                row[0][k] = value;
+                row[1][count + k] = value;
                 row[2][k] = l.amplitude.re * slope;
                 row[2][count + k] = l.amplitude.im * slope;
             }

@@ -232,6 +232,26 @@ pub(super) fn response(distance: f64) -> f64 {
     sum
 }
 
+/// [`response`] and its derivative by the distance.
+pub(super) fn response_with_slope(distance: f64) -> (f64, f64) {
+    /// Nearer to a pole the quotients lose digits; there a difference is as good.
+    const NEAR: f64 = 1e-3;
+    const STEP: f64 = 1e-4;
+    if (distance - distance.round()).abs() < NEAR {
+        let slope = (response(distance + STEP) - response(distance - STEP)) / (2.0 * STEP);
+        return (response(distance), slope);
+    }
+    let (sin, cos) = (PI * distance).sin_cos();
+    let (mut sum, mut square) = (TERMS[0] / distance, TERMS[0] / (distance * distance));
+    for (j, a) in TERMS.iter().enumerate().skip(1) {
+        let (before, after) = (1.0 / (distance - j as f64), 1.0 / (distance + j as f64));
+        let sign = if j % 2 == 0 { 0.5 } else { -0.5 };
+        sum += sign * a * (before + after);
+        square += sign * a * (before * before + after * after);
+    }
+    (sin / PI * sum, cos * sum - sin / PI * square)
+}
+
 /// Values that one thread works on at a time, a multiple of [`Weights::BLOCK`].
 const CHUNK: usize = 1 << 14;
 
@@ -322,6 +342,18 @@ mod tests {
 
     fn record(n: usize, bin: f64) -> Vec<Complex<f64>> {
         (0..n).map(|t| Complex::cis(TAU * bin * t as f64 / n as f64)).collect()
+    }
+
+    #[test]
+    fn the_slope_of_the_response_is_its_derivative() {
+        for i in -4000..4000 {
+            let at = f64::from(i) * 0.003_7;
+            let (value, slope) = response_with_slope(at);
+            assert!((value - response(at)).abs() < 1e-11, "{at}");
+            let step = 1e-5;
+            let difference = (response(at + step) - response(at - step)) / (2.0 * step);
+            assert!((slope - difference).abs() < 1e-6, "{at}: {slope} {difference}");
+        }
     }
 
     #[test]
