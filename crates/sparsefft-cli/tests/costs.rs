@@ -49,7 +49,7 @@ fn json_adds_up_all_attempts() {
         ("grid", &["grid certified"]),
         ("tones", &["grid uncertified", "tones certified"]),
         ("noise", &["grid uncertified", "tones certified"]),
-        ("part", &["grid uncertified", "tones uncertified", "survey complete"]),
+        ("part", &["grid leakage", "tones uncertified", "survey complete"]),
     ];
     for (kind, attempts) in expected {
         let v = json(&run(["peaks", &recording(dir.path(), kind), "--json"]));

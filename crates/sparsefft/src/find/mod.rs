@@ -76,6 +76,17 @@ pub fn find<S: Samples + ?Sized>(signal: &S) -> Result<Findings, Error> {
     Find::new().run(signal)
 }
 
+/// What a search on the grid came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnGrid {
+    /// It is the answer.
+    Settled,
+    /// Lines leak over their bins, and would do so with any budget.
+    Leaks,
+    /// It was not certified.
+    Open,
+}
+
 /// Whether all samples may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -322,7 +333,8 @@ impl Find {
         // Whoever names a number expects coefficients.
         let told = problem.k().is_some();
         let probe = problem.clone().probe().budget(if told { share(GRID_SHARE) } else { PROBE });
-        if self.on_grid(signal, probe, workspace, findings)? {
+        let probed = self.on_grid(signal, probe, workspace, findings)?;
+        if probed == OnGrid::Settled {
             return Ok(true);
         }
         // Tones need no transform on the grid, so that its limits do not matter.
@@ -337,8 +349,10 @@ impl Find {
             stages: report.stages.clone(),
         });
         let certified = certificate.is_certified();
+        let budget = share(GRID_SHARE);
         if !certified
-            && self.on_grid(signal, problem.budget(share(GRID_SHARE)), workspace, findings)?
+            && probed == OnGrid::Open
+            && self.on_grid(signal, problem.budget(budget), workspace, findings)? == OnGrid::Settled
         {
             return Ok(true);
         }
@@ -350,16 +364,16 @@ impl Find {
         Ok(certified)
     }
 
-    /// Searches on the grid; whether that settled it.
+    /// Searches on the grid.
     fn on_grid<S: Samples + ?Sized>(
         &self,
         signal: &S,
         problem: Problem,
         workspace: &mut Workspace,
         findings: &mut Findings,
-    ) -> Result<bool, Error> {
+    ) -> Result<OnGrid, Error> {
         // Lengths that no sparse transform suits are for tones.
-        let Ok(plan) = Plan::new(problem) else { return Ok(false) };
+        let Ok(plan) = Plan::new(problem) else { return Ok(OnGrid::Open) };
         let spectrum = plan.transform_with(signal, workspace)?;
         let (report, certificate) = (spectrum.report(), spectrum.certificate());
         let leaks = partial::leaks(&spectrum);
@@ -372,11 +386,11 @@ impl Find {
         });
         // Of very short signals every coefficient was computed, and there is nothing to survey.
         let whole = certificate.is_complete() && signal.len() < survey::SHORTEST;
-        let settled = certificate.is_certified() && !leaks || whole;
-        if settled {
+        if certificate.is_certified() && !leaks || whole {
             self.accept_grid(spectrum, findings);
+            return Ok(OnGrid::Settled);
         }
-        Ok(settled)
+        Ok(if leaks { OnGrid::Leaks } else { OnGrid::Open })
     }
 
     fn accept_grid(&self, spectrum: Spectrum, findings: &mut Findings) {
