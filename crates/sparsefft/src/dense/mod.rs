@@ -60,7 +60,8 @@ pub(crate) use memory::{zeroed, zeroed_reals};
 #[cfg(feature = "cuda")]
 pub(crate) use roots::Roots;
 #[cfg(any(feature = "cuda", target_arch = "x86_64"))]
-pub(crate) use {roots::root, scalar::narrow};
+pub(crate) use roots::root;
+pub(crate) use scalar::narrow;
 
 use crate::spectrum::Norm;
 use crate::{Error, MAX_LEN};
