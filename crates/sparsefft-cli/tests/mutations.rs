@@ -74,3 +74,15 @@ fn sigmf() {
     let meta = sigmf::archive(&valid).unwrap().meta.to_vec();
     sweep(&meta, 4, readers::try_metadata);
 }
+
+#[test]
+fn control_characters_in_metadata_do_not_break_a_sentence() {
+    for text in ["cf32\\nle", "\\u0007", "ww\\r\\n0.0"] {
+        let meta = format!(r#"{{"global": {{"core:datatype": "{text}"}}}}"#);
+        readers::try_metadata(meta.as_bytes());
+        let meta = format!(
+            r#"{{"global": {{"core:datatype": "cf32_le", "core:dataset": "{text}"}}, "captures": []}}"#
+        );
+        readers::try_metadata(meta.as_bytes());
+    }
+}

@@ -214,7 +214,9 @@ pub fn parse(text: &[u8]) -> Result<Meta> {
 fn short(value: impl std::fmt::Display) -> String {
     /// Characters that are shown.
     const MOST: usize = 60;
-    let text = value.to_string();
+    // Line ends and the like would break the sentence that quotes them.
+    let readable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let text: String = value.to_string().chars().map(readable).collect();
     match text.char_indices().nth(MOST) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
