@@ -18,7 +18,7 @@ use super::spectrum::{LOBE, Spectrum, noise_correlation, response, response_with
 use crate::Complex;
 use crate::algorithms::tones::linear::{factor, solve};
 
-/// Most lines of a group: a fifth has been seen to describe a modulation by chance.
+/// Most lines of a group: with many more unknowns than that a modulation would be described, too.
 const MOST: usize = 4;
 /// Bins between members of a group, and the widest group: wider ones are bands.
 const APART: f64 = 2.0 * LOBE as f64;
